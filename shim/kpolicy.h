@@ -38,15 +38,15 @@ extern "C" {
 #define KP_VERSION "0.1"
 
 #define KP_SECTOR_SHIFT 9
-#define KP_SECTOR_SIZE  512u
-#define KP_PAGE_SIZE    4096u
+#define KP_SECTOR_SIZE	512u
+#define KP_PAGE_SIZE	4096u
 #define KP_BIO_MAX_VECS 256u /* BIO_MAX_PAGES of the kernels reproduced here */
 
 struct kp_arena;
+struct kp_bio_set;
 struct kp_counter_slot;
 struct kp_file;
 struct kp_pipeline;
-struct kp_pool;
 
 /* ---- messages ------------------------------------------------------------------------------ */
 
@@ -72,7 +72,8 @@ struct kp_queue_limits {
 	uint32_t max_segment_size;
 	uint32_t chunk_sectors;	    /* no request crosses a multiple of it; 0: no such boundary */
 	uint64_t seg_boundary_mask; /* no segment crosses it; the kernel's default is 4 GiB - 1 */
-	uint64_t virt_boundary_mask; /* gap rule: only first and last segment may miss it; 0: none */
+	uint64_t
+		virt_boundary_mask; /* gap rule: only first and last segment may miss it; 0: none */
 };
 
 /**
@@ -169,17 +170,18 @@ struct kp_bio {
 	const struct kp_segment *vec;
 	uint16_t op;
 	uint16_t flags;
-	int32_t status;	    /* 0 or -errno; the first error wins */
-	uint32_t remaining; /* atomic; itself and the children still in flight, under KP_BIO_CHAIN */
+	int32_t status; /* 0 or -errno; the first error wins */
+	uint32_t
+		remaining; /* atomic; itself and the children still in flight, under KP_BIO_CHAIN */
 	uint32_t nr_vecs;
 	uint64_t resid; /* atomic; bytes at the end that were not transferred: a read across EOF */
 	struct kp_file *file;
-	struct kp_bio *parent;		  /* ended when this and its other children are */
+	struct kp_bio *parent;		    /* ended when this and its other children are */
 	void (*end_io)(struct kp_bio *bio); /* any thread; must not submit */
-	void *private;			  /* for whoever set end_io */
-	struct kp_bio *next; /* list link of who holds the bio; bios of one request */
-	struct kp_pool *pool;		/* where the bio goes when freed */
-	struct kp_segment *own_vec;	/* vector freed with the bio */
+	void *private;			    /* for whoever set end_io */
+	struct kp_bio *next;	    /* list link of who holds the bio; bios of one request */
+	struct kp_bio_set *set;	    /* whose pools it came from and goes back to */
+	struct kp_segment *own_vec; /* vector freed with the bio */
 	uint32_t own_class;
 };
 
@@ -317,8 +319,8 @@ int kp_arena_object(struct kp_arena *arena, const char *type, const void *key, s
 /* ---- counters ------------------------------------------------------------------------------ */
 
 enum kp_counter_kind {
-	KP_COUNTER_SUM, /* added up over the slots */
-	KP_COUNTER_MAX, /* the largest of the slots */
+	KP_COUNTER_SUM,	  /* added up over the slots */
+	KP_COUNTER_MAX,	  /* the largest of the slots */
 	KP_COUNTER_SIZES, /* histogram of sizes in bytes by powers of two: KP_SIZE_BUCKETS values */
 };
 
@@ -351,7 +353,7 @@ struct kp_counter_slot {
 	char policy[32];
 	char kernel[16];
 	char backend[16];
-	char output[256]; /* counters=FILE */
+	char output[256];    /* counters=FILE */
 	uint32_t job_number; /* slots of the same number are one job */
 	uint32_t nr_values;
 	uint64_t values[KP_MAX_COUNTERS]; /* atomic, relaxed */
@@ -387,13 +389,13 @@ int kp_counters_outputs(struct kp_arena *arena, int (*visit)(const char *output,
 
 /** struct kp_null_options - the null device, in null_blk's vocabulary. */
 struct kp_null_options {
-	uint64_t read_nsec;   /* latency of a read */
-	uint64_t write_nsec;  /* latency of a write or discard */
-	uint64_t submit_nsec; /* serial time the device spends on each request it is handed */
-	uint64_t mbps;	      /* bandwidth in MB/s (10^6), 0: unlimited */
-	uint32_t queue_depth; /* requests served at once; 0: 64 */
-	bool memory_backed;   /* contents are kept */
-	bool synchronous;     /* complete inside submission */
+	uint64_t read_nsec;    /* latency of a read */
+	uint64_t write_nsec;   /* latency of a write or discard */
+	uint64_t submit_nsec;  /* serial time the device spends on each request it is handed */
+	uint64_t mbps;	       /* bandwidth in MB/s (10^6), 0: unlimited */
+	uint32_t queue_depth;  /* requests served at once; 0: 64 */
+	bool memory_backed;    /* contents are kept */
+	bool synchronous;      /* complete inside submission */
 	const char *badblocks; /* sectors that fail: "16-23,1024-1031"; NULL: none */
 };
 
@@ -426,13 +428,13 @@ struct kp_split_options {
 
 struct kp_pipeline_config {
 	struct kp_arena *arena;
-	struct kp_counter_slot *slot; /* NULL: count into memory of the pipeline's own */
+	struct kp_counter_slot *slot;	      /* NULL: count into memory of the pipeline's own */
 	const struct kp_stage_config *stages; /* in the order of kp_policies */
 	unsigned int nr_stages;
 	struct kp_device_config device;
-	unsigned int depth;   /* I/Os in flight at most */
-	uint64_t max_io_size; /* bytes of the largest I/O; pools are sized by it */
-	bool synchronous;     /* every I/O goes through kp_submit_wait() */
+	unsigned int depth;		/* I/Os in flight at most */
+	uint64_t max_io_size;		/* bytes of the largest I/O; pools are sized by it */
+	bool synchronous;		/* every I/O goes through kp_submit_wait() */
 	const volatile bool *terminate; /* set by anyone: waits end. NULL: never */
 };
 
