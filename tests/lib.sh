@@ -20,6 +20,7 @@ skip() { echo "$*"; exit 77; }
 # at_exit COMMAND...: run at the end, the latest first, whatever happens. Quote as for eval.
 at_exit_list=:
 at_exit() { at_exit_list="$* ; $at_exit_list"; }
+# shellcheck disable=SC2154
 trap 'kp_status=$?; trap - EXIT; set +e; eval "$at_exit_list"; exit $kp_status' EXIT
 trap 'exit 1' HUP INT TERM
 

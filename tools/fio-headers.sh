@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=sh disable=SC2154 # configure sets the variables
 #
 # Sourced by configure: finds the headers of $fio (version $fio_version), which installs none. Sets
 # fio_src, its source tree, and fio_config, the config-host.h that goes with it.
@@ -10,7 +11,7 @@ fetch_source() {
 	[ "$owner" ] || die "no headers for $fio, which is from no Debian package:" \
 		"give --fio-src=DIR, the source tree of $fio_version"
 	package=$(dpkg-query -W -f '${source:Package}=${source:Version}' "$owner")
-	fio_src=$top/.fio/$(echo "$package" | tr =: __)
+	fio_src=$top/.fio/$(echo "$package" | tr '=:' __)
 	[ ! -d "$fio_src" ] || return 0
 	apt=$top/.fio/apt
 	rm -rf "$apt"
