@@ -35,6 +35,9 @@
 extern "C" {
 #endif
 
+/* The library is built with -fvisibility=hidden: what is declared here is all that it exports. */
+#pragma GCC visibility push(default)
+
 #define KP_VERSION "0.1"
 
 #define KP_SECTOR_SHIFT 9
@@ -495,6 +498,8 @@ int kp_reap(struct kp_pipeline *pl, unsigned int min, unsigned int max,
 
 /** kp_reaped - I/O @i of those that kp_reap() just returned. */
 struct kp_io *kp_reaped(struct kp_pipeline *pl, unsigned int i);
+
+#pragma GCC visibility pop
 
 #ifdef __cplusplus
 }
