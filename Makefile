@@ -34,11 +34,10 @@ UNIT := $(UNIT_OBJ:.o=)
 TEST_SH := $(sort $(foreach d,build fio kernel fault,$(wildcard tests/$(d)/*.sh)))
 MAN := $(wildcard man/*.[1-9])
 
-VERSION := $(shell sed -n 's/^.define KP_VERSION "\(.*\)"/\1/p' shim/kpolicy.h)
-SOVERSION := $(firstword $(subst ., ,$(VERSION)))
+SOVERSION = $(firstword $(subst ., ,$(VERSION)))
 LIB_A := shim/libkpolicy.a
-LIB_SO := shim/libkpolicy.so.$(VERSION)
-LIB_LINKS := shim/libkpolicy.so.$(SOVERSION) shim/libkpolicy.so
+LIB_SO = shim/libkpolicy.so.$(VERSION)
+LIB_LINKS = shim/libkpolicy.so.$(SOVERSION) shim/libkpolicy.so
 TOOL := $(if $(TOOL_OBJ),tools/kpolicy)
 
 ifeq ($(V),1)
@@ -83,7 +82,7 @@ $(UNIT): %: %.o $(if $(TOOL_OBJ),tools/tools.a) $(LIB_A)
 	$(call say,LD)$(CC) -pthread $(SANITIZE_FLAGS) $(LDFLAGS) -o $@ $^ $(CHECK_LIBS) $(LIBS) -lm
 
 PC_VARS = s|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|; s|@LIBS@|$(LIBS)|
-kpolicy.pc: shim/kpolicy.pc.in shim/kpolicy.h config-host.mak Makefile
+kpolicy.pc: shim/kpolicy.pc.in config-host.mak Makefile
 	$(call say,GEN)sed '$(PC_VARS)' $< >$@
 
 # What the scripts need to know of the build.

@@ -38,8 +38,6 @@ extern "C" {
 /* The library is built with -fvisibility=hidden: what is declared here is all that it exports. */
 #pragma GCC visibility push(default)
 
-#define KP_VERSION "0.1"
-
 #define KP_SECTOR_SHIFT 9
 #define KP_SECTOR_SIZE	512u
 #define KP_PAGE_SIZE	4096u
@@ -286,7 +284,8 @@ int kp_version_compare(const char *a, const char *b);
 
 /**
  * kp_arena_create - reserve memory that forked children share.
- * @size: bytes of address space, 0 for the default of 4 TiB. Memory is used as it is touched.
+ * @size: bytes of address space; 0: 4 TiB, or what there is of it. Memory is used as it is
+ * touched.
  *
  * Call before forking. It leaves nothing behind in any file system.
  * Return: 0 or -ENOMEM.
@@ -347,7 +346,7 @@ enum kp_core_counter {
 	KP_NR_CORE_COUNTERS = KP_REQUEST_SIZES + KP_SIZE_BUCKETS,
 };
 
-#define KP_MAX_COUNTERS 512
+#define KP_MAX_COUNTERS 1024
 
 /** struct kp_counter_slot - the counters of one pipeline, in the arena. One thread writes. */
 struct kp_counter_slot {
@@ -365,24 +364,20 @@ struct kp_counter_slot {
 /** kp_counters_slot - a fresh slot; slots live as long as the arena. Return: NULL when full. */
 struct kp_counter_slot *kp_counters_slot(struct kp_arena *arena);
 
-struct kp_stage_config;
-
 /**
  * kp_counters_write - write the counters of an arena as JSON.
- * @stages, @nr_stages: the stages that the slots' pipelines may have; their counters follow the
- * core ones in this order.
+ * @policies: whose counters follow the core ones, then NULL.
  * @output: only the slots that name this file; NULL for all.
  * @generator: the value of the "fio" member.
  *
  * The file appears whole or not at all. Any one thread, after the jobs ended.
  * Return: 0 or -errno.
  */
-int kp_counters_write(struct kp_arena *arena, const struct kp_stage_ops *const *stages,
-		      unsigned int nr_stages, const char *output, const char *generator);
+int kp_counters_write(struct kp_arena *arena, const struct kp_policy *const *policies,
+		      const char *output, const char *generator);
 
 /** kp_counters_print - the same for people: a few lines to @to, zero counters left out. */
-void kp_counters_print(struct kp_arena *arena, const struct kp_stage_ops *const *stages,
-		       unsigned int nr_stages, FILE *to);
+void kp_counters_print(struct kp_arena *arena, const struct kp_policy *const *policies, FILE *to);
 
 /** kp_counters_outputs - call @visit once for every file that a slot names. */
 int kp_counters_outputs(struct kp_arena *arena, int (*visit)(const char *output, void *arg),
@@ -449,6 +444,14 @@ struct kp_pipeline_config {
  */
 int kp_pipeline_create(struct kp_pipeline **pl, const struct kp_pipeline_config *config);
 
+/**
+ * kp_pipeline_buffers - tell the device where the application's buffers lie.
+ *
+ * io_uring registers them with the kernel; elsewhere, and where that fails, nothing changes.
+ * Owner, before the first I/O.
+ */
+void kp_pipeline_buffers(struct kp_pipeline *pl, void *start, size_t size);
+
 /** kp_pipeline_destroy - wait for what is in flight and free everything. Owner. */
 void kp_pipeline_destroy(struct kp_pipeline *pl);
 
@@ -463,7 +466,7 @@ void kp_pipeline_destroy(struct kp_pipeline *pl);
 int kp_file_open(struct kp_pipeline *pl, const char *path, int flags, uint64_t size,
 		 struct kp_file **file);
 
-/** kp_file_close - close it. No I/O on it may be in flight. Owner. Return: 0 or -errno. */
+/** kp_file_close - wait for what is in flight, then close it. Owner. Return: 0 or -errno. */
 int kp_file_close(struct kp_file *file);
 
 /** kp_file_fd - its descriptor, -1 on the null device. */

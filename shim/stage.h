@@ -266,6 +266,9 @@ static inline void kp_count_max(uint64_t *counter, uint64_t value)
 /* kp_counters_width - values that some counters take up in a slot. */
 unsigned int kp_counters_width(const struct kp_counter_desc *counters, unsigned int nr);
 
+/* kp_counters_of - where the counters of @policy begin: in every slot at the same place. */
+uint64_t *kp_counters_of(struct kp_counter_slot *slot, const struct kp_policy *policy);
+
 /* kp_size_bucket - where a size belongs in a KP_COUNTER_SIZES histogram. */
 static inline unsigned int kp_size_bucket(uint64_t bytes)
 {
@@ -480,6 +483,9 @@ void kp_pipeline_flush(struct kp_pipeline *pl, struct kp_stage *from);
  * Return: requests ended, 0 when the time ran out, -EAGAIN when nothing is in flight, -errno.
  */
 int kp_pipeline_wait(struct kp_pipeline *pl, struct kp_stage *from);
+
+/* kp_pipeline_drain - wait until nothing is in flight. Owner. */
+void kp_pipeline_drain(struct kp_pipeline *pl);
 
 /* kp_pipeline_poll - end what is ready without waiting. Owner. */
 int kp_pipeline_poll(struct kp_pipeline *pl);
