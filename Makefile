@@ -38,7 +38,7 @@ SOVERSION = $(firstword $(subst ., ,$(VERSION)))
 LIB_A := shim/libkpolicy.a
 LIB_SO = shim/libkpolicy.so.$(VERSION)
 LIB_LINKS = shim/libkpolicy.so.$(SOVERSION) shim/libkpolicy.so
-TOOL := $(if $(TOOL_OBJ),tools/kpolicy)
+TOOL := $(if $(wildcard tools/kpolicy.c),tools/kpolicy)
 
 ifeq ($(V),1)
 say =
