@@ -44,9 +44,11 @@ struct kp_writeback_ops {
 	int (*submit)(void *ctx, uint64_t start, uint64_t nr, bool mapped);
 	/*
 	 * A round ended: close and submit the bio that is being built (ext4_io_submit()). Each
-	 * round is a transaction of its own, all rounds are inside one plug. Optional.
+	 * round is a transaction of its own. Optional.
 	 */
 	void (*end_round)(void *ctx);
+	/* The plug around all rounds ends (blk_finish_plug()); a scan that wraps has two. Optional. */
+	void (*finish_plug)(void *ctx);
 };
 
 /**
@@ -57,7 +59,7 @@ struct kp_writeback_ops {
  */
 struct kp_writeback_control {
 	long nr_to_write;	  /* pages still to write; left over, or overspent, on return */
-	bool integrity;		  /* WB_SYNC_ALL: no budget, every dirty page in the range */
+	bool integrity;		  /* WB_SYNC_ALL: no budget; nr_to_write becomes LONG_MAX */
 	bool range_cyclic;	  /* from writeback_index to the end, then from 0 up to it */
 	bool wrap_fault;	  /* 3.11: the second half runs although nothing is left to spend */
 	uint64_t writeback_index; /* range_cyclic: where to begin; on return, where to go on */
