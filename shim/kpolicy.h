@@ -157,6 +157,7 @@ enum kp_bio_flags {
 	KP_BIO_NOMERGE = 1 << 1, /* the plug must not merge it (REQ_NOMERGE) */
 	KP_BIO_SYNC = 1 << 2,	 /* somebody waits for it in place (is_sync_kiocb, REQ_SYNC) */
 	KP_BIO_DSYNC = 1 << 3,	 /* written through: O_DSYNC or O_SYNC */
+	KP_BIO_SHARED = 1 << 4,	 /* ended by several threads: 'remaining' needs atomics */
 	KP_BIO_FIRST_PRIVATE = 1 << 8, /* this and above: for the stage that made the bio */
 };
 
@@ -171,9 +172,8 @@ struct kp_bio {
 	const struct kp_segment *vec;
 	uint16_t op;
 	uint16_t flags;
-	int32_t status; /* 0 or -errno; the first error wins */
-	uint32_t
-		remaining; /* atomic; itself and the children still in flight, under KP_BIO_CHAIN */
+	int32_t status;	    /* 0 or -errno; the first error wins */
+	uint32_t remaining; /* under KP_BIO_CHAIN: itself and the children in flight */
 	uint32_t nr_vecs;
 	uint64_t resid; /* atomic; bytes at the end that were not transferred: a read across EOF */
 	struct kp_file *file;

@@ -226,6 +226,8 @@ int kp_pipeline_poll(struct kp_pipeline *pl)
 static void start_io(struct kp_pipeline *pl, struct kp_io *io)
 {
 	io->pipeline = pl;
+	if (pl->shared)
+		io->bio.flags |= KP_BIO_SHARED;
 	io->bio.status = 0;
 	io->bio.resid = 0;
 	io->bio.parent = NULL;
