@@ -248,6 +248,7 @@ struct kp_stage_ops;
 /** struct kp_policy - a stage and its table of variants. */
 struct kp_policy {
 	const char *name;
+	const char *option; /* that picks the variant, for messages; NULL: "policy" */
 	const char *summary;
 	const char *default_variant;
 	const struct kp_stage_ops *ops;
@@ -260,6 +261,7 @@ struct kp_policy {
 extern const struct kp_policy *const kp_policies[];
 
 extern const struct kp_policy kp_split_policy;
+extern const struct kp_policy kp_plug_policy;
 
 /** kp_policy_variant - row @i of @policy, NULL past the last. Any thread. */
 const struct kp_variant *kp_policy_variant(const struct kp_policy *policy, unsigned int i);
@@ -427,6 +429,11 @@ struct kp_split_options {
 	 * pages. Otherwise, as with ordinary pages, each page is a segment of its own.
 	 */
 	bool adjacent_pages;
+};
+
+/** struct kp_plug_options - options of the plug. */
+struct kp_plug_options {
+	bool adjacent_pages; /* as in kp_split_options */
 };
 
 struct kp_pipeline_config {
