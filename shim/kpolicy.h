@@ -309,7 +309,7 @@ int kp_arena_release(struct kp_arena *arena, void *addr, size_t size);
 
 /**
  * kp_arena_object - find or make the shared object of a name.
- * @type: who owns the object, for example "null".
+ * @type: who owns the object, for example "null"; at most 15 characters.
  * @key: which one; at most KP_KEY_MAX bytes.
  * @init: fills in a new object, called with the registry locked; may be NULL.
  *

@@ -150,6 +150,12 @@ static inline void kp_bio_error(struct kp_bio *bio, int error)
 				    __ATOMIC_RELAXED);
 }
 
+/* kp_bio_missing - @bytes more at the end of @bio were not transferred. Any thread. */
+static inline void kp_bio_missing(struct kp_bio *bio, uint64_t bytes)
+{
+	__atomic_fetch_add(&bio->resid, bytes, __ATOMIC_RELAXED);
+}
+
 /* kp_bio_fail - end @bio with an error. */
 static inline void kp_bio_fail(struct kp_bio *bio, int error)
 {
@@ -398,6 +404,8 @@ unsigned int kp_request_iov(const struct kp_device *device, const struct kp_bio 
  * kp_request_end - end every bio of a request.
  * @bytes: how many bytes were transferred. Data missing at the end becomes the bios' resid.
  * @error: 0 or -errno, for the bios that lie behind @bytes.
+ *
+ * A bio may have heard from its children already: what they said stays.
  */
 void kp_request_end(struct kp_bio *bio, uint64_t bytes, int error);
 
@@ -424,8 +432,8 @@ void kp_device_ended(struct kp_device *device, unsigned int nr);
 bool kp_transfer_more(const struct kp_bio *bio, uint64_t bytes, uint64_t *done, ssize_t result,
 		      int *error);
 
-/* kp_device_sync - carry out a flush, sync or discard by system call. 0 or -errno. Any thread. */
-int kp_device_sync(const struct kp_bio *bio);
+/* kp_device_sync - carry out a flush, sync or discard by system call and end it. Any thread. */
+void kp_device_sync(struct kp_bio *bio);
 
 /* ---- files --------------------------------------------------------------------------------- */
 

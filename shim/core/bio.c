@@ -186,7 +186,7 @@ void kp_bio_endio(struct kp_bio *bio)
 		if (bio->status)
 			kp_bio_error(parent, bio->status);
 		if (bio->resid)
-			__atomic_fetch_add(&parent->resid, bio->resid, __ATOMIC_RELAXED);
+			kp_bio_missing(parent, bio->resid);
 		kp_bio_free(bio);
 		bio = parent;
 	}

@@ -77,12 +77,14 @@ void kp_request_end(struct kp_bio *bio, uint64_t bytes, int error)
 {
 	while (bio) {
 		struct kp_bio *next = bio->next; /* end_io may free the bio */
-		uint64_t moved = kp_min(bytes, bio->iter.size);
+		uint64_t size = bio->iter.size;
+		uint64_t moved = kp_min(bytes, size);
 
 		bytes -= moved;
-		bio->resid = bio->iter.size - moved;
-		if (bio->resid || !bio->iter.size)
-			bio->status = error;
+		if (moved != size)
+			kp_bio_missing(bio, size - moved);
+		if (error && (moved != size || !size))
+			kp_bio_error(bio, error);
 		bio->next = NULL;
 		kp_bio_endio(bio);
 		bio = next;
@@ -124,7 +126,7 @@ static int discard(const struct kp_bio *bio)
 	return ret ? -errno : 0;
 }
 
-int kp_device_sync(const struct kp_bio *bio)
+static int sync_call(const struct kp_bio *bio)
 {
 	int fd = bio->file->fd;
 	int ret = 0;
@@ -145,4 +147,11 @@ int kp_device_sync(const struct kp_bio *bio)
 		break;
 	}
 	return ret ? -errno : 0;
+}
+
+void kp_device_sync(struct kp_bio *bio)
+{
+	int error = sync_call(bio);
+
+	kp_request_end(bio, error ? 0 : bio->iter.size, error);
 }

@@ -128,7 +128,7 @@ static void uring_submit(struct kp_stage *stage, struct kp_bio *bio)
 
 	if (bio->op == KP_OP_DISCARD || bio->op == KP_OP_SYNC_RANGE) {
 		kp_pipeline_flush(stage->pipeline, stage);
-		kp_request_end(bio, bio->iter.size, kp_device_sync(bio));
+		kp_device_sync(bio);
 		return;
 	}
 	kp_device_lock(device);

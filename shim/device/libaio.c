@@ -92,7 +92,7 @@ static void aio_submit(struct kp_stage *stage, struct kp_bio *bio)
 	if (!kp_op_has_data(bio->op)) {
 		/* The interface has no trim, and its fsync only defers the same call to a thread. */
 		kp_pipeline_flush(stage->pipeline, stage);
-		kp_request_end(bio, bio->iter.size, kp_device_sync(bio));
+		kp_device_sync(bio);
 		return;
 	}
 	kp_device_lock(device);

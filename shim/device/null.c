@@ -36,6 +36,7 @@ struct null_shared {
 struct null_request {
 	uint64_t deadline;
 	struct kp_bio *bio;
+	int error;
 };
 
 struct bad_range {
@@ -168,12 +169,9 @@ static int execute(struct null_device *null, struct kp_bio *request)
 	return ret;
 }
 
-static void end_request(struct kp_bio *bio)
+static void end_request(const struct null_request *request)
 {
-	int error = bio->status;
-
-	bio->status = 0;
-	kp_request_end(bio, error ? 0 : kp_request_bytes(bio), error);
+	kp_request_end(request->bio, request->error ? 0 : UINT64_MAX, request->error);
 }
 
 /* ---- time ---------------------------------------------------------------------------------- */
@@ -268,9 +266,9 @@ static void heap_push(struct null_device *null, struct null_request request)
 	kp_device_started(&null->device, i == 0);
 }
 
-static struct kp_bio *heap_pop(struct null_device *null)
+static struct null_request heap_pop(struct null_device *null)
 {
-	struct kp_bio *first = null->heap[0].bio;
+	struct null_request first = null->heap[0];
 	unsigned int nr = --null->device.in_flight;
 	struct null_request last = null->heap[nr];
 	unsigned int i = 0;
@@ -295,7 +293,7 @@ static void null_submit(struct kp_stage *stage, struct kp_bio *bio)
 {
 	struct kp_device *device = kp_stage_device(stage);
 	struct null_device *null = null_device(device);
-	uint64_t deadline;
+	struct null_request request = { .bio = bio };
 
 	if (null->plain) {
 		kp_device_account(device, bio);
@@ -309,20 +307,20 @@ static void null_submit(struct kp_stage *stage, struct kp_bio *bio)
 		kp_device_lock(device);
 	}
 	kp_device_account(device, bio);
-	bio->status = execute(null, bio);
+	request.error = execute(null, bio);
 	if (!null->timed) {
 		kp_device_unlock(device);
-		end_request(bio);
+		end_request(&request);
 		return;
 	}
-	deadline = deadline_of(null, bio);
+	request.deadline = deadline_of(null, bio);
 	if (!null->options->synchronous)
-		heap_push(null, (struct null_request){ deadline, bio });
+		heap_push(null, request);
 	kp_device_unlock(device);
 	if (null->options->synchronous) {
-		while (kp_now_ns() < deadline)
-			wait_until(null, deadline);
-		end_request(bio);
+		while (kp_now_ns() < request.deadline)
+			wait_until(null, request.deadline);
+		end_request(&request);
 	}
 }
 
@@ -333,18 +331,18 @@ static unsigned int end_due(struct null_device *null, uint64_t *next)
 	unsigned int ended = 0;
 
 	for (;;) {
-		struct kp_bio *bio = NULL;
+		struct null_request request = { 0 };
 
 		kp_device_lock(&null->device);
 		*next = null->device.in_flight ? null->heap[0].deadline : 0;
 		if (*next && *next <= now)
-			bio = heap_pop(null);
-		if (bio && null->device.shared)
+			request = heap_pop(null);
+		if (request.bio && null->device.shared)
 			pthread_cond_broadcast(&null->device.progress);
 		kp_device_unlock(&null->device);
-		if (!bio)
+		if (!request.bio)
 			return ended;
-		end_request(bio);
+		end_request(&request);
 		ended++;
 	}
 }
