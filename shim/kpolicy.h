@@ -441,9 +441,9 @@ struct kp_split_options {
  * The first five are one for all jobs, as the sysctls are.
  */
 struct kp_cache_options {
-	uint64_t dirty_bytes;		    /* writers wait above; 0: 20 % of memory */
-	uint64_t dirty_background_bytes;    /* the flusher works above; 0: 10 % of memory */
-	uint64_t cache_bytes;		    /* clean pages kept; 0: 25 % of memory */
+	uint64_t dirty_bytes; /* writers wait above; 0: 20 % of memory, at most 256 MiB */
+	uint64_t dirty_background_bytes;    /* the flusher works above; 0: half of dirty_bytes */
+	uint64_t cache_bytes;		    /* clean pages kept; 0: 25 % of memory, at most 1 GiB */
 	uint32_t dirty_writeback_centisecs; /* between looks for old pages; 0: never */
 	uint32_t dirty_expire_centisecs;    /* what is old */
 	uint32_t read_ahead_kb;
@@ -466,6 +466,7 @@ struct kp_pipeline_config {
 	struct kp_device_config device;
 	unsigned int depth;		/* I/Os in flight at most */
 	uint64_t max_io_size;		/* bytes of the largest I/O; pools are sized by it */
+	uint64_t data_size;		/* bytes it will touch, for memory of a cache; 0: unknown */
 	bool synchronous;		/* every I/O goes through kp_submit_wait() */
 	const volatile bool *terminate; /* set by anyone: waits end. NULL: never */
 };

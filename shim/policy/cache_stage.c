@@ -21,6 +21,8 @@
 #define LAST_WAITS    50u  /* for memory, when the run is to end */
 #define READ_AHEAD_KB 128u /* VM_MAX_READAHEAD */
 #define NR_TO_WRITE   1024 /* MAX_WRITEBACK_PAGES */
+#define DIRTY_BYTES   (256ull << 20)
+#define CACHE_BYTES   (1024ull << 20)
 #define MAX_FLUSHERS  64u
 
 struct cache_stage {
@@ -31,7 +33,6 @@ struct cache_stage {
 	struct writeback wb;
 	struct kp_cache_options options;
 	struct cache_open_options open_options;
-	bool direct; /* any file of ours bypasses the cache */
 	struct kp_pipeline_config pipeline;
 	struct kp_stage_config below[KP_MAX_STAGES];
 	unsigned int counters_at;
@@ -760,16 +761,19 @@ static unsigned int cache_needs(const struct kp_stage_config *config)
 	return KP_NEEDS_ASYNC_DEVICE; /* writeback does not wait for one bio after the other */
 }
 
-static uint64_t share_of_memory(unsigned int percent)
+/* A share of the machine's memory, but no more than @most, so that machines compare. */
+static uint64_t share_of_memory(unsigned int percent, uint64_t most)
 {
 	struct sysinfo info;
 
 	if (sysinfo(&info))
-		return 1ull << 28;
-	return kp_round_down((uint64_t)info.totalram * info.mem_unit / 100 * percent, KP_PAGE_SIZE);
+		return most;
+	return kp_min(kp_round_down((uint64_t)info.totalram * info.mem_unit / 100 * percent,
+				    KP_PAGE_SIZE),
+		      most);
 }
 
-/* What is not given is as the kernel has it. */
+/* What is not given is as the kernel has it, within reason. */
 static void fill_options(struct cache_stage *cs, const struct kp_cache_options *options)
 {
 	static const struct kp_cache_options defaults = {
@@ -781,13 +785,13 @@ static void fill_options(struct cache_stage *cs, const struct kp_cache_options *
 
 	*o = options ? *options : defaults;
 	if (!o->dirty_bytes)
-		o->dirty_bytes = share_of_memory(20);
+		o->dirty_bytes = share_of_memory(20, DIRTY_BYTES);
 	if (!o->dirty_background_bytes)
-		o->dirty_background_bytes = kp_min(share_of_memory(10), o->dirty_bytes / 2);
+		o->dirty_background_bytes = o->dirty_bytes / 2;
 	if (o->dirty_background_bytes >= o->dirty_bytes) /* as domain_dirty_limits() */
 		o->dirty_background_bytes = o->dirty_bytes / 2;
 	if (!o->cache_bytes)
-		o->cache_bytes = share_of_memory(25);
+		o->cache_bytes = share_of_memory(25, CACHE_BYTES);
 	if (!o->nr_to_write)
 		o->nr_to_write = NR_TO_WRITE;
 	if (!o->mapped)
@@ -875,7 +879,7 @@ static int cache_init(struct kp_stage *stage, const struct kp_stage_config *conf
 		.dirty_writeback_centisecs = cs->options.dirty_writeback_centisecs,
 		.dirty_expire_centisecs = cs->options.dirty_expire_centisecs,
 	};
-	ret = cache_join(cs->cache, &limits, &cs->user);
+	ret = cache_join(cs->cache, &limits, pipeline->data_size, &cs->user);
 	if (ret)
 		return ret;
 	cs->joined = true;

@@ -228,6 +228,7 @@ static void write_last(struct flusher *flusher)
 		if (!kp_file)
 			continue;
 		ret = writeback_range(&flusher->wb, file, kp_file, 0, UINT64_MAX);
+		cache_stamp(flusher->config.cache, file, kp_file);
 		cache_lock(flusher->config.cache, file);
 		if (!ret)
 			ret = cache_check_error(file, &since);

@@ -318,7 +318,8 @@ static int take_user(struct page_cache *cache, uint16_t *number)
 	return -EUSERS;
 }
 
-int cache_join(struct page_cache *cache, struct cache_limits *limits, uint16_t *user)
+int cache_join(struct page_cache *cache, struct cache_limits *limits, uint64_t bytes,
+	       uint16_t *user)
 {
 	int ret = 0;
 
@@ -328,6 +329,8 @@ int cache_join(struct page_cache *cache, struct cache_limits *limits, uint16_t *
 		ret = agree_limits(limits, &cache->limits);
 	else
 		cache->limits = *limits;
+	if (!ret)
+		cache_pages_prepare(cache, bytes);
 	if (!ret)
 		ret = take_user(cache, user);
 	pthread_mutex_unlock(&cache->lock);
@@ -534,6 +537,13 @@ static void read_stamp(const struct kp_file *kp_file, uint64_t stamp[3])
 	stamp[2] = st.st_ctim.tv_sec * 1000000000ull + st.st_ctim.tv_nsec;
 }
 
+void cache_stamp(struct page_cache *cache, struct cache_file *file, const struct kp_file *kp_file)
+{
+	cache_lock(cache, file);
+	read_stamp(kp_file, file->stamp);
+	cache_unlock(file);
+}
+
 void cache_drop_all(struct page_cache *cache, struct cache_file *file)
 {
 	uint64_t number = 0;
@@ -705,6 +715,7 @@ void cache_close(struct page_cache *cache, uint16_t user, struct kp_file *kp_fil
 
 	cache_lock(cache, file);
 	file->users[user].opens--;
+	read_stamp(kp_file, file->stamp);
 	/* The last close of an unlinked file is its end. */
 	if (kp_file->fd >= 0 && !has_opens(cache, file) && !fstat(kp_file->fd, &st) && !st.st_nlink)
 		cache_drop_all(cache, file);

@@ -147,6 +147,7 @@ struct page_cache {
 	uint32_t free;	   /* list */
 	uint32_t nr_pages; /* ids handed out, atomic */
 	uint32_t in_use;   /* atomic */
+	uint32_t prepared; /* chunks whose memory was touched; under page_cache.lock */
 	uint32_t hand;	   /* atomic; of the clock that reclaims */
 	struct page_chunk *chunks[CACHE_CHUNKS];
 };
@@ -184,6 +185,12 @@ static inline uint8_t cache_blocks(const struct cache_file *file, unsigned int f
  */
 uint32_t cache_page_get(struct page_cache *cache, struct cache_file *file, uint64_t number);
 
+/*
+ * cache_pages_prepare - touch the memory for @bytes, as far as the limits allow, so that the first
+ * use of a page costs no fault while it is measured.
+ */
+void cache_pages_prepare(struct page_cache *cache, uint64_t bytes);
+
 /* cache_page_put - a page that is not in the index becomes free. With the file's lock. */
 void cache_page_put(struct page_cache *cache, uint32_t id);
 
@@ -196,10 +203,11 @@ int cache_mutex_init(pthread_mutex_t *mutex);
 int cache_find(struct kp_arena *arena, struct page_cache **cache);
 
 /*
- * cache_join - become a user. @limits: what the job asks for, filled in on return.
+ * cache_join - become a user. @limits: what the job asks for. @bytes: what it is going to touch.
  * Return: 0; -EINVAL, logged, when a live user has other limits; -EUSERS.
  */
-int cache_join(struct page_cache *cache, struct cache_limits *limits, uint16_t *user);
+int cache_join(struct page_cache *cache, struct cache_limits *limits, uint64_t bytes,
+	       uint16_t *user);
 
 /* cache_leave - the lease is given up. */
 void cache_leave(struct page_cache *cache, uint16_t user);
@@ -233,6 +241,9 @@ struct cache_open_options {
 /* cache_open - find or make the cached file. 0; -errno, logged. */
 int cache_open(struct page_cache *cache, uint16_t user, struct kp_file *kp_file,
 	       const struct cache_open_options *options, struct cache_file **file);
+
+/* cache_stamp - note how the file looks on disk, to tell later whether others changed it. */
+void cache_stamp(struct page_cache *cache, struct cache_file *file, const struct kp_file *kp_file);
 
 /* cache_close - a descriptor is closed. @kp_file is still open. */
 void cache_close(struct page_cache *cache, uint16_t user, struct kp_file *kp_file,
