@@ -248,6 +248,11 @@ struct kp_stage_ops {
 	 * pipeline does. Optional: a stage that holds nothing has none.
 	 */
 	void (*flush)(struct kp_stage *stage);
+	/*
+	 * Does it hold bios that its own threads will hand on? They count as in flight when the
+	 * pipeline is drained. Optional: a stage without threads has none.
+	 */
+	bool (*busy)(struct kp_stage *stage);
 	/* Derived counters are brought up to date. Optional. */
 	void (*stats)(struct kp_stage *stage);
 	/* Free everything; also called after a failed init. Optional. */
@@ -268,7 +273,13 @@ static inline void kp_count(uint64_t *counter, uint64_t n)
 	__atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + n, __ATOMIC_RELAXED);
 }
 
-/* kp_count_max - the same for a maximum. */
+/* kp_count_shared - the same when several threads may write it at once, as end_io does. */
+static inline void kp_count_shared(uint64_t *counter, uint64_t n)
+{
+	__atomic_fetch_add(counter, n, __ATOMIC_RELAXED);
+}
+
+/* kp_count_max - the same as kp_count() for a maximum. */
 static inline void kp_count_max(uint64_t *counter, uint64_t value)
 {
 	if (value > __atomic_load_n(counter, __ATOMIC_RELAXED))
@@ -313,7 +324,9 @@ struct kp_device {
 	 * stage's own lock; nothing nests inside it.
 	 */
 	pthread_mutex_t lock;
-	pthread_cond_t progress; /* with lock: requests ended, for waiting threads but the owner */
+	/* With lock: the owner ended requests; for waiting threads but the owner. */
+	pthread_cond_t progress;
+	unsigned int progress_seq;
 };
 
 /**
@@ -412,7 +425,7 @@ static inline void kp_device_started(struct kp_device *device, bool news)
 		kp_pipeline_wake(device->stage.pipeline);
 }
 
-/* kp_device_ended - @nr requests left the device: adjusts in_flight, wakes who waits for slots. */
+/* kp_device_ended - @nr requests left the device: adjusts in_flight. */
 void kp_device_ended(struct kp_device *device, unsigned int nr);
 
 /*
@@ -445,6 +458,7 @@ struct kp_file {
 	bool block_device;
 	bool direct;
 	bool writable;
+	bool dsync;    /* opened O_DSYNC or O_SYNC: writes are written through */
 	uint64_t size; /* when opened */
 	struct kp_file_key key;
 	struct kp_queue_limits limits;
@@ -481,6 +495,12 @@ struct kp_pipeline {
 
 	/* Bios that a stage takes up again, in submission context: kp_pipeline_defer(). */
 	struct kp_bio *deferred; /* atomic stack, linked by bio->next */
+
+	/* Stages that lie between one with threads of its own and the device: kp_below_lock(). */
+	struct kp_stage *threaded; /* the stage with threads; NULL: no such stages */
+	pthread_mutex_t below;
+	const void *below_holder; /* atomic; as owner */
+	unsigned int below_depth;
 };
 
 /*
@@ -498,6 +518,19 @@ void kp_pipeline_flush(struct kp_pipeline *pl, struct kp_stage *from);
  * Return: requests ended, 0 when the time ran out, -EAGAIN when nothing is in flight, -errno.
  */
 int kp_pipeline_wait(struct kp_pipeline *pl, struct kp_stage *from);
+
+/*
+ * kp_below_lock - enter the stages below the one with threads of its own.
+ *
+ * They are written for one thread. In a shared pipeline the threaded stage takes this around
+ * kp_stage_submit(stage->next, ...), on whatever thread; kp_pipeline_flush() takes it itself. A
+ * thread that waits inside keeps it, and may enter again. The owner never blocks here: it reaps,
+ * since who is inside may wait for that. Whoever submitted and is not the owner flushes later.
+ * Protects those stages; the device's lock and the pools' nest inside. Nothing when there are no
+ * such stages.
+ */
+void kp_below_lock(struct kp_pipeline *pl);
+void kp_below_unlock(struct kp_pipeline *pl);
 
 /* kp_pipeline_drain - wait until nothing is in flight. Owner. */
 void kp_pipeline_drain(struct kp_pipeline *pl);

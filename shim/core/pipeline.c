@@ -5,6 +5,7 @@
  * kp_pipeline_defer().
  */
 #include <poll.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -143,12 +144,71 @@ static void drain(struct kp_pipeline *pl)
 
 /* ---- progress ------------------------------------------------------------------------------ */
 
+static bool holds_below(const struct kp_pipeline *pl)
+{
+	return __atomic_load_n(&pl->below_holder, __ATOMIC_RELAXED) == &this_thread;
+}
+
+/* Enter below. The owner does not wait. Return: false when somebody else is inside. */
+static bool enter_below(struct kp_pipeline *pl)
+{
+	if (!holds_below(pl)) {
+		if (!kp_pipeline_owned(pl))
+			pthread_mutex_lock(&pl->below);
+		else if (pthread_mutex_trylock(&pl->below))
+			return false;
+		__atomic_store_n(&pl->below_holder, &this_thread, __ATOMIC_RELAXED);
+	}
+	pl->below_depth++;
+	return true;
+}
+
+static void leave_below(struct kp_pipeline *pl)
+{
+	if (--pl->below_depth)
+		return;
+	__atomic_store_n(&pl->below_holder, NULL, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&pl->below);
+}
+
+void kp_below_lock(struct kp_pipeline *pl)
+{
+	if (!pl->threaded)
+		return;
+	while (!enter_below(pl)) {
+		kp_pipeline_poll(pl);
+		sched_yield();
+	}
+}
+
+void kp_below_unlock(struct kp_pipeline *pl)
+{
+	if (pl->threaded)
+		leave_below(pl);
+}
+
+/*
+ * Where another thread is below, the owner leaves what it held to the flush which that thread
+ * still has to do.
+ */
 void kp_pipeline_flush(struct kp_pipeline *pl, struct kp_stage *from)
 {
+	bool below = false;
+
 	for (unsigned int i = from ? from->index : 0; i < pl->nr_stages; i++) {
-		if (pl->stages[i]->ops->flush)
-			pl->stages[i]->ops->flush(pl->stages[i]);
+		struct kp_stage *stage = pl->stages[i];
+
+		if (!stage->ops->flush)
+			continue;
+		if (pl->threaded && i > pl->threaded->index && !below) {
+			below = enter_below(pl);
+			if (!below)
+				return;
+		}
+		stage->ops->flush(stage);
 	}
+	if (below)
+		leave_below(pl);
 }
 
 /* Nothing is in the device, but another thread may be about to post. */
@@ -169,6 +229,15 @@ static unsigned int device_in_flight(struct kp_pipeline *pl)
 	return __atomic_load_n(&pl->device->in_flight, __ATOMIC_RELAXED);
 }
 
+/* Requests have ended and their end_io has run: tell the threads in wait_for_owner(). */
+static void note_progress(struct kp_device *device)
+{
+	pthread_mutex_lock(&device->lock);
+	device->progress_seq++;
+	pthread_cond_broadcast(&device->progress);
+	pthread_mutex_unlock(&device->lock);
+}
+
 /* End @min requests, as far as there are any. Like reap of a device, whatever the device. */
 static int reap_device(struct kp_pipeline *pl, unsigned int min, const struct timespec *timeout)
 {
@@ -177,8 +246,11 @@ static int reap_device(struct kp_pipeline *pl, unsigned int min, const struct ti
 
 	if (in_flight && pl->device->ops->reap) {
 		ret = pl->device->ops->reap(pl->device, kp_min(min, in_flight), timeout);
+		if (pl->shared && ret > 0)
+			note_progress(pl->device);
 	} else if (min && pl->shared) {
-		if (!__atomic_load_n(&pl->posted, __ATOMIC_RELAXED) &&
+		kp_pipeline_flush(pl, NULL); /* what is held, nobody else would hand on */
+		if (!device_in_flight(pl) && !__atomic_load_n(&pl->posted, __ATOMIC_RELAXED) &&
 		    !__atomic_load_n(&pl->deferred, __ATOMIC_RELAXED))
 			wait_posted(pl, timeout);
 	} else if (min && !__atomic_load_n(&pl->deferred, __ATOMIC_RELAXED)) {
@@ -188,11 +260,15 @@ static int reap_device(struct kp_pipeline *pl, unsigned int min, const struct ti
 	return ret;
 }
 
-/* Another thread than the owner cannot reap; it waits until the owner has. */
+/*
+ * Another thread than the owner cannot reap; it waits until the owner has. What ended since the
+ * thread was here last counts: its look at what it waits for may be older than that.
+ */
 static int wait_for_owner(struct kp_device *device)
 {
+	static __thread unsigned int seen;
 	struct timespec until;
-	int ret;
+	int ret = 0;
 
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_nsec += WAIT_NS;
@@ -201,7 +277,9 @@ static int wait_for_owner(struct kp_device *device)
 		until.tv_sec++;
 	}
 	pthread_mutex_lock(&device->lock);
-	ret = pthread_cond_timedwait(&device->progress, &device->lock, &until);
+	while (device->progress_seq == seen && !ret)
+		ret = pthread_cond_timedwait(&device->progress, &device->lock, &until);
+	seen = device->progress_seq;
 	pthread_mutex_unlock(&device->lock);
 	return ret ? 0 : 1;
 }
@@ -311,17 +389,30 @@ struct kp_io *kp_reaped(struct kp_pipeline *pl, unsigned int i)
 
 /* ---- making and unmaking ------------------------------------------------------------------- */
 
+static unsigned int stage_needs(const struct kp_stage_config *config)
+{
+	const struct kp_stage_ops *ops = config->policy->ops;
+
+	return ops->needs ? ops->needs(config) : 0;
+}
+
 static unsigned int pipeline_needs(const struct kp_pipeline_config *config)
 {
 	unsigned int needs = 0;
 
-	for (unsigned int i = 0; i < config->nr_stages; i++) {
-		const struct kp_stage_ops *ops = config->stages[i].policy->ops;
-
-		if (ops->needs)
-			needs |= ops->needs(&config->stages[i]);
-	}
+	for (unsigned int i = 0; i < config->nr_stages; i++)
+		needs |= stage_needs(&config->stages[i]);
 	return needs;
+}
+
+/* Are there stages that threads of a stage above them enter? Then they need their lock. */
+static void guard_below(struct kp_pipeline *pl, const struct kp_pipeline_config *config)
+{
+	for (unsigned int i = 0; i < config->nr_stages && !pl->threaded; i++) {
+		if (stage_needs(&config->stages[i]) & KP_NEEDS_SHARED &&
+		    pl->stages[i]->next != &pl->device->stage)
+			pl->threaded = pl->stages[i];
+	}
 }
 
 static struct kp_stage *add_stage(struct kp_pipeline *pl, const struct kp_stage_ops *ops)
@@ -407,6 +498,8 @@ static int add_stages(struct kp_pipeline *pl, const struct kp_pipeline_config *c
 	/* A pass-through needs a request per I/O; policies cut I/Os, up to the kernel's default. */
 	ret = add_device(pl, &config->device, needs,
 			 config->nr_stages ? kp_max(config->depth, NR_REQUESTS) : config->depth);
+	if (!ret)
+		guard_below(pl, config);
 	/* The device first: what stands above may ask it. */
 	for (unsigned int i = pl->nr_stages; !ret && i > 0; i--) {
 		struct kp_stage *stage = pl->stages[i - 1];
@@ -440,6 +533,7 @@ int kp_pipeline_create(struct kp_pipeline **result, const struct kp_pipeline_con
 	if (!pl)
 		return -ENOMEM;
 	pl->wake_fd = -1;
+	pthread_mutex_init(&pl->below, NULL);
 	pl->owner = &this_thread;
 	pl->arena = config->arena;
 	pl->terminate = config->terminate;
@@ -470,10 +564,19 @@ void kp_pipeline_buffers(struct kp_pipeline *pl, void *start, size_t size)
 		pl->device->ops->buffers(pl->device, start, size);
 }
 
+static bool stages_busy(struct kp_pipeline *pl)
+{
+	for (unsigned int i = 0; i < pl->nr_stages; i++) {
+		if (pl->stages[i]->ops->busy && pl->stages[i]->ops->busy(pl->stages[i]))
+			return true;
+	}
+	return false;
+}
+
 void kp_pipeline_drain(struct kp_pipeline *pl)
 {
 	kp_pipeline_flush(pl, NULL);
-	while (device_in_flight(pl)) {
+	while (device_in_flight(pl) || stages_busy(pl)) {
 		if (kp_pipeline_wait(pl, NULL) < 0)
 			break;
 	}
@@ -498,6 +601,7 @@ void kp_pipeline_destroy(struct kp_pipeline *pl)
 	}
 	if (pl->wake_fd >= 0)
 		close(pl->wake_fd);
+	pthread_mutex_destroy(&pl->below);
 	free(pl->own_slot);
 	free(pl->done);
 	free(pl);

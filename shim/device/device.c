@@ -33,7 +33,6 @@ void kp_device_ended(struct kp_device *device, unsigned int nr)
 	}
 	pthread_mutex_lock(&device->lock);
 	device->in_flight -= nr;
-	pthread_cond_broadcast(&device->progress);
 	pthread_mutex_unlock(&device->lock);
 }
 

@@ -339,8 +339,6 @@ static unsigned int end_due(struct null_device *null, uint64_t *next)
 		*next = null->device.in_flight ? null->heap[0].deadline : 0;
 		if (*next && *next <= now)
 			bio = heap_pop(null);
-		if (bio && null->device.shared)
-			pthread_cond_broadcast(&null->device.progress);
 		kp_device_unlock(&null->device);
 		if (!bio)
 			return ended;
