@@ -568,6 +568,7 @@ static void report(void)
 {
 	if (getpid() != loaded_in)
 		return;
+	kp_arena_finish(arena);
 	kp_counters_outputs(arena, write_counters, NULL);
 	if (output_format & FIO_OUTPUT_NORMAL)
 		kp_counters_print(arena, engine->policies, f_out ? f_out : stdout);
