@@ -109,7 +109,7 @@ struct kp_bio *kp_bio_alloc(struct kp_bio_set *set, unsigned int nr_vecs)
 	bio->set = set;
 	bio->vec = bio->own_vec;
 	bio->nr_vecs = 0;
-	bio->flags = 0;
+	bio->flags = set->bios.shared ? KP_BIO_SHARED : 0;
 	bio->status = 0;
 	bio->resid = 0;
 	bio->parent = NULL;
