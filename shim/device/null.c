@@ -390,19 +390,33 @@ static int null_open(struct kp_device *device, struct kp_file *file)
 			       sizeof(struct null_contents), NULL, NULL, &file->device_data);
 }
 
+/* A number, which strtoull() would also take with a sign or blanks. */
+static bool parse_sector(const char **text, uint64_t *sector)
+{
+	char *end;
+
+	*sector = 0;
+	if (**text < '0' || **text > '9')
+		return false;
+	*sector = strtoull(*text, &end, 10);
+	*text = end;
+	return *sector <= UINT64_MAX / KP_SECTOR_SIZE - 1;
+}
+
 /* "16-23,1024-1031": sectors, both ends included. */
 static int parse_badblocks(struct null_device *null, const char *text)
 {
-	char *end = (char *)text;
-
-	while (*end) {
-		unsigned long long first = strtoull(text, &end, 10);
-		unsigned long long last = first;
+	do {
+		uint64_t first, last;
 		struct bad_range *bad;
+		bool good = parse_sector(&text, &first);
 
-		if (end != text && *end == '-')
-			last = strtoull(end + 1, &end, 10);
-		if (end == text || last < first || (*end && *end != ',')) {
+		last = first;
+		if (good && *text == '-') {
+			text++;
+			good = parse_sector(&text, &last);
+		}
+		if (!good || last < first || (*text && *text != ',')) {
 			kp_log("null_badblocks=%s: not ranges of sectors, give START-END[,...]",
 			       null->options->badblocks);
 			return -EINVAL;
@@ -413,8 +427,7 @@ static int parse_badblocks(struct null_device *null, const char *text)
 		null->bad = bad;
 		null->bad[null->nr_bad++] =
 			(struct bad_range){ first * KP_SECTOR_SIZE, (last + 1) * KP_SECTOR_SIZE };
-		text = end + (*end == ',');
-	}
+	} while (*text++ == ',');
 	return 0;
 }
 
