@@ -78,8 +78,8 @@ static void *pool_wait(struct kp_bio_set *set, struct kp_pool *pool)
 	while (!(object = kp_pool_get(pool))) {
 		int ret = kp_pipeline_wait(set->stage->pipeline, set->stage->next);
 
-		if (ret < 0)
-			return NULL;
+		if (ret < 0) /* a request that the kernel refused ends as it is flushed */
+			return kp_pool_get(pool);
 	}
 	return object;
 }
