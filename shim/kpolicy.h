@@ -316,7 +316,7 @@ int kp_arena_release(struct kp_arena *arena, void *addr, size_t size);
 
 /**
  * kp_arena_object - find or make the shared object of a name.
- * @type: who owns the object, for example "null".
+ * @type: who owns the object, for example "null"; at most 15 characters.
  * @key: which one; at most KP_KEY_MAX bytes.
  * @init: fills in a new object, called with the registry locked; may be NULL.
  *
@@ -540,8 +540,10 @@ int kp_submit_wait(struct kp_pipeline *pl, struct kp_io *io);
 
 /**
  * kp_reap - collect finished I/Os.
- * @min: wait until this many are there. @max: take at most this many.
- * @timeout: NULL to wait without limit.
+ * @min: wait until this many are there, or as many as there can be. @max: take at most this many.
+ * @timeout: of the whole wait; NULL to wait without limit.
+ *
+ * Before it waits it does what kp_commit() does.
  *
  * Owner. Return: how many, readable with kp_reaped() until the next call; -errno.
  */

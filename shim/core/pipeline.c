@@ -29,7 +29,7 @@ static __thread char this_thread; /* its address names the thread */
 static const struct kp_device_ops *find_device(const char *name)
 {
 	for (size_t i = 0; i < sizeof(devices) / sizeof(*devices); i++) {
-		if (!strcmp(devices[i]->stage.name, name))
+		if (name && !strcmp(devices[i]->stage.name, name))
 			return devices[i];
 	}
 	return NULL;
@@ -42,7 +42,7 @@ static void account_io(struct kp_pipeline *pl, const struct kp_io *io)
 	uint64_t *values = pl->slot->values;
 
 	kp_count(&values[KP_IOS], 1);
-	if (kp_op_has_data(io->bio.op))
+	if (kp_op_has_data(io->bio.op) && !io->bio.status)
 		kp_count(&values[KP_BYTES], io->segment.len - io->bio.resid);
 }
 
@@ -229,15 +229,6 @@ static unsigned int device_in_flight(struct kp_pipeline *pl)
 	return __atomic_load_n(&pl->device->in_flight, __ATOMIC_RELAXED);
 }
 
-/* Requests have ended and their end_io has run: tell the threads in wait_for_owner(). */
-static void note_progress(struct kp_device *device)
-{
-	pthread_mutex_lock(&device->lock);
-	device->progress_seq++;
-	pthread_cond_broadcast(&device->progress);
-	pthread_mutex_unlock(&device->lock);
-}
-
 /* End @min requests, as far as there are any. Like reap of a device, whatever the device. */
 static int reap_device(struct kp_pipeline *pl, unsigned int min, const struct timespec *timeout)
 {
@@ -246,8 +237,6 @@ static int reap_device(struct kp_pipeline *pl, unsigned int min, const struct ti
 
 	if (in_flight && pl->device->ops->reap) {
 		ret = pl->device->ops->reap(pl->device, kp_min(min, in_flight), timeout);
-		if (pl->shared && ret > 0)
-			note_progress(pl->device);
 	} else if (min && pl->shared) {
 		kp_pipeline_flush(pl, NULL); /* what is held, nobody else would hand on */
 		if (!device_in_flight(pl) && !__atomic_load_n(&pl->posted, __ATOMIC_RELAXED) &&
@@ -311,6 +300,10 @@ static void start_io(struct kp_pipeline *pl, struct kp_io *io)
 	io->bio.parent = NULL;
 	io->bio.next = NULL;
 	io->bio.end_io = io_end;
+	if (!io->bio.iter.size && kp_op_has_data(io->bio.op)) {
+		io_end(&io->bio); /* a read or write of nothing */
+		return;
+	}
 	kp_stage_submit(pl->first, &io->bio);
 }
 
@@ -350,20 +343,30 @@ int kp_submit_wait(struct kp_pipeline *pl, struct kp_io *io)
 int kp_reap(struct kp_pipeline *pl, unsigned int min, unsigned int max,
 	    const struct timespec *timeout)
 {
+	struct timespec left;
+	uint64_t give_up = 0;
 	unsigned int ready;
 	int ret;
 
 	pl->done_head += pl->reaped;
 	pl->reaped = 0;
 	ready = pl->done_tail - pl->done_head;
+	min = kp_min(min, kp_min(max, pl->outstanding));
 	if (!min && !ready) {
 		ret = reap_device(pl, 0, NULL);
 		if (ret < 0)
 			return ret;
 		ready = pl->done_tail - pl->done_head;
 	}
+	if (ready < min) {
+		kp_pipeline_flush(pl, NULL);
+		if (timeout) {
+			left = *timeout;
+			give_up = kp_now_ns() + left.tv_sec * 1000000000ull + left.tv_nsec;
+		}
+	}
 	while (ready < min) {
-		ret = reap_device(pl, min - ready, timeout);
+		ret = reap_device(pl, min - ready, timeout ? &left : NULL);
 		ready = pl->done_tail - pl->done_head;
 		if (ret == -EAGAIN && ready < min) {
 			/* Not in the device: some stage still holds them. */
@@ -374,8 +377,14 @@ int kp_reap(struct kp_pipeline *pl, unsigned int min, unsigned int max,
 		}
 		if (ret < 0 && ret != -EAGAIN)
 			return ret;
-		if (!ret && timeout)
-			break;
+		if (timeout) {
+			uint64_t now = kp_now_ns();
+
+			if (now >= give_up)
+				break;
+			left.tv_sec = (give_up - now) / 1000000000;
+			left.tv_nsec = (give_up - now) % 1000000000;
+		}
 	}
 	pl->reaped = kp_min(ready, max);
 	pl->outstanding -= pl->reaped;
@@ -443,7 +452,7 @@ static int add_device(struct kp_pipeline *pl, const struct kp_device_config *con
 
 	if (!ops) {
 		kp_log("backend=%s: no such device, give one of: libaio, io_uring, psync, null",
-		       config->backend);
+		       config->backend ? config->backend : "");
 		return -EINVAL;
 	}
 	/*
@@ -546,6 +555,10 @@ int kp_pipeline_create(struct kp_pipeline **result, const struct kp_pipeline_con
 	ret = pl->slot ? kp_limits_check_options(&pl->limits, why, sizeof(why)) : -ENOMEM;
 	if (ret == -EINVAL)
 		kp_log("%s", why);
+	if (!ret && !pl->depth) {
+		kp_log("depth=0: no I/O can be in flight, give at least 1");
+		ret = -EINVAL;
+	}
 	if (!ret)
 		ret = init_done_ring(pl, pl->depth);
 	if (!ret)

@@ -48,7 +48,7 @@ static bool parse_version(const char *text, struct version *version)
 	}
 	if (version->part[1] < 0)
 		return false;
-	if (!strncmp(text, "-rc", 3)) {
+	if (!strncmp(text, "-rc", 3) && text[3] >= '0' && text[3] <= '9') {
 		version->rc = strtol(text + 3, &end, 10);
 		text = end;
 	}

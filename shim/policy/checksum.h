@@ -144,10 +144,7 @@ struct csum_io {
 /* checksum_count - add to a counter from whatever thread. */
 static inline void checksum_count(struct checksum *cs, enum checksum_counter which, uint64_t n)
 {
-	if (cs->stage.pipeline->shared)
-		kp_count_shared(&cs->stage.counters[which], n);
-	else
-		kp_count(&cs->stage.counters[which], n);
+	kp_pipeline_count(cs->stage.pipeline, &cs->stage.counters[which], n);
 }
 
 /* checksum_io.c */

@@ -261,7 +261,7 @@ static void work_start(struct kp_work *work)
 {
 	struct csum_work *w = kp_container_of(work, struct csum_work, work);
 
-	kp_count_shared(&w->io->cs->stage.counters[CSUM_SUMS_ASYNC], compute_sums(w->io, w->bio));
+	checksum_count(w->io->cs, CSUM_SUMS_ASYNC, compute_sums(w->io, w->bio));
 }
 
 /* __btrfs_submit_bio_done(); run_one_async_done() */
