@@ -511,6 +511,7 @@ struct kp_pipeline {
 	pthread_mutex_t below;
 	const void *below_holder; /* atomic; as owner */
 	unsigned int below_depth;
+	bool flush_wanted; /* atomic; by the owner, of who is inside */
 };
 
 /*
@@ -535,9 +536,8 @@ int kp_pipeline_wait(struct kp_pipeline *pl, struct kp_stage *from);
  * They are written for one thread. In a shared pipeline the threaded stage takes this around
  * kp_stage_submit(stage->next, ...), on whatever thread; kp_pipeline_flush() takes it itself. A
  * thread that waits inside keeps it, and may enter again. The owner never blocks here: it reaps,
- * since who is inside may wait for that. Whoever submitted and is not the owner flushes later.
- * Protects those stages; the device's lock and the pools' nest inside. Nothing when there are no
- * such stages.
+ * since who is inside may wait for that. Protects those stages; the device's lock and the pools'
+ * nest inside. Does nothing when there are no such stages.
  */
 void kp_below_lock(struct kp_pipeline *pl);
 void kp_below_unlock(struct kp_pipeline *pl);

@@ -163,12 +163,26 @@ static bool enter_below(struct kp_pipeline *pl)
 	return true;
 }
 
+static void flush_stages(struct kp_pipeline *pl, unsigned int from)
+{
+	for (unsigned int i = from; i < pl->nr_stages; i++) {
+		if (pl->stages[i]->ops->flush)
+			pl->stages[i]->ops->flush(pl->stages[i]);
+	}
+}
+
+/* Out, and for the owner the flush that it could not do meanwhile. */
 static void leave_below(struct kp_pipeline *pl)
 {
-	if (--pl->below_depth)
-		return;
-	__atomic_store_n(&pl->below_holder, NULL, __ATOMIC_RELAXED);
-	pthread_mutex_unlock(&pl->below);
+	while (--pl->below_depth == 0) {
+		__atomic_store_n(&pl->below_holder, NULL, __ATOMIC_RELAXED);
+		pthread_mutex_unlock(&pl->below);
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+		if (!__atomic_load_n(&pl->flush_wanted, __ATOMIC_RELAXED) || !enter_below(pl))
+			break;
+		__atomic_store_n(&pl->flush_wanted, false, __ATOMIC_RELAXED);
+		flush_stages(pl, pl->threaded->index + 1);
+	}
 }
 
 void kp_below_lock(struct kp_pipeline *pl)
@@ -187,28 +201,32 @@ void kp_below_unlock(struct kp_pipeline *pl)
 		leave_below(pl);
 }
 
-/*
- * Where another thread is below, the owner leaves what it held to the flush which that thread
- * still has to do.
- */
+/* As enter_below(), but who is inside is asked to flush in our stead if need be. */
+static bool enter_or_ask(struct kp_pipeline *pl)
+{
+	if (enter_below(pl))
+		return true;
+	__atomic_store_n(&pl->flush_wanted, true, __ATOMIC_RELAXED);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	return enter_below(pl);
+}
+
 void kp_pipeline_flush(struct kp_pipeline *pl, struct kp_stage *from)
 {
-	bool below = false;
+	unsigned int first = from ? from->index : 0;
 
-	for (unsigned int i = from ? from->index : 0; i < pl->nr_stages; i++) {
-		struct kp_stage *stage = pl->stages[i];
-
-		if (!stage->ops->flush)
-			continue;
-		if (pl->threaded && i > pl->threaded->index && !below) {
-			below = enter_below(pl);
-			if (!below)
-				return;
-		}
-		stage->ops->flush(stage);
+	if (!pl->threaded) {
+		flush_stages(pl, first);
+		return;
 	}
-	if (below)
-		leave_below(pl);
+	for (; first <= pl->threaded->index; first++) {
+		if (pl->stages[first]->ops->flush)
+			pl->stages[first]->ops->flush(pl->stages[first]);
+	}
+	if (!enter_or_ask(pl))
+		return;
+	flush_stages(pl, first);
+	leave_below(pl);
 }
 
 /* Nothing is in the device, but another thread may be about to post. */

@@ -157,7 +157,6 @@ static const struct kp_counter_desc counters[] = {
 	[CSUM_REPAIRED] = { "csums_repaired", KP_COUNTER_SUM },
 	[CSUM_RMW_READS] = { "csum_rmw_reads", KP_COUNTER_SUM },
 	[CSUM_LOST] = { "csums_lost", KP_COUNTER_SUM },
-	[CSUM_RANGE_WAITS] = { "csum_range_waits", KP_COUNTER_SUM },
 	[CSUM_RANGE_WAIT] = { "csum_range_wait", KP_COUNTER_TIMES },
 };
 
@@ -296,7 +295,6 @@ static int init_owner(struct checksum *cs, struct kp_arena *arena, size_t ios)
 	cs->owner.pipeline = cs->stage.pipeline;
 	cs->owner.stage = &cs->stage;
 	cs->owner.lost = checksum_lost;
-	cs->owner.waits = &cs->stage.counters[CSUM_RANGE_WAITS];
 	cs->owner.wait_ns = &cs->stage.counters[CSUM_RANGE_WAIT];
 	cs->ranges = kp_arena_alloc(arena, ios * cs->max_parts * sizeof(*cs->ranges));
 	return cs->ranges ? 0 : -ENOMEM;

@@ -62,13 +62,12 @@ enum checksum_counter {
 	CSUM_BIOS_ASYNC,  /* and the workers */
 	CSUM_SUMS_INLINE,
 	CSUM_SUMS_ASYNC,
-	CSUM_VERIFIED,	  /* sectors read and compared */
-	CSUM_MISMATCHES,  /* of which did not match */
-	CSUM_REPAIRED,	  /* bad copies written anew from a good one */
-	CSUM_RMW_READS,	  /* sectors read since a write covered them in part */
-	CSUM_LOST,	  /* sums given up: a job died, or a write failed, while writing there */
-	CSUM_RANGE_WAITS, /* times an I/O waited for one that overlapped */
-	CSUM_RANGE_WAIT,  /* KP_COUNTER_TIMES */
+	CSUM_VERIFIED,	 /* sectors read and compared */
+	CSUM_MISMATCHES, /* of which did not match */
+	CSUM_REPAIRED,	 /* bad copies written anew from a good one */
+	CSUM_RMW_READS,	 /* sectors read since a write covered them in part */
+	CSUM_LOST,	 /* sums given up: a job died, or a write failed, while writing there */
+	CSUM_RANGE_WAIT, /* KP_COUNTER_TIMES: an I/O waited for one that overlapped */
 };
 
 /* struct checksum_shared - one file, in the arena, for all jobs. */

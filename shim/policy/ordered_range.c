@@ -252,7 +252,6 @@ static int wait_in_bucket(struct kp_range_owner *owner, struct bucket *bucket, s
 	uint64_t start = kp_now_ns(), looked = start, now = start;
 	int ret = 0;
 
-	kp_count(owner->waits, 1);
 	__atomic_fetch_add(&bucket->waiters, 1, __ATOMIC_SEQ_CST);
 	for (;;) {
 		const struct kp_range *blocker;

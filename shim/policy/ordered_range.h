@@ -33,8 +33,7 @@ struct kp_range_owner {
 	/* A job died while it wrote [start, end): what is there now is unknown. Owner's thread. */
 	void (*lost)(struct kp_range_owner *owner, struct kp_file *file, uint64_t start,
 		     uint64_t end);
-	uint64_t *waits;   /* counter: times that a range was not free */
-	uint64_t *wait_ns; /* KP_COUNTER_TIMES of how long it took */
+	uint64_t *wait_ns; /* KP_COUNTER_TIMES: how long a range was not free */
 };
 
 /* kp_range_table_get - find or make the table of a file. 0, -ENOMEM. Any thread. */
