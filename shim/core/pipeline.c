@@ -171,16 +171,25 @@ static void flush_stages(struct kp_pipeline *pl, unsigned int from)
 	}
 }
 
+/* As enter_below(), but who is inside is asked to flush in our stead if need be. */
+static bool enter_or_ask(struct kp_pipeline *pl)
+{
+	if (enter_below(pl))
+		return true;
+	__atomic_exchange_n(&pl->flush_wanted, true, __ATOMIC_ACQ_REL);
+	return enter_below(pl);
+}
+
 /* Out, and for the owner the flush that it could not do meanwhile. */
 static void leave_below(struct kp_pipeline *pl)
 {
 	while (--pl->below_depth == 0) {
 		__atomic_store_n(&pl->below_holder, NULL, __ATOMIC_RELAXED);
 		pthread_mutex_unlock(&pl->below);
-		__atomic_thread_fence(__ATOMIC_SEQ_CST);
-		if (!__atomic_load_n(&pl->flush_wanted, __ATOMIC_RELAXED) || !enter_below(pl))
+		/* Either we see its wish, or it sees that we are out. */
+		if (!__atomic_exchange_n(&pl->flush_wanted, false, __ATOMIC_ACQ_REL) ||
+		    !enter_or_ask(pl))
 			break;
-		__atomic_store_n(&pl->flush_wanted, false, __ATOMIC_RELAXED);
 		flush_stages(pl, pl->threaded->index + 1);
 	}
 }
@@ -199,16 +208,6 @@ void kp_below_unlock(struct kp_pipeline *pl)
 {
 	if (pl->threaded)
 		leave_below(pl);
-}
-
-/* As enter_below(), but who is inside is asked to flush in our stead if need be. */
-static bool enter_or_ask(struct kp_pipeline *pl)
-{
-	if (enter_below(pl))
-		return true;
-	__atomic_store_n(&pl->flush_wanted, true, __ATOMIC_RELAXED);
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	return enter_below(pl);
 }
 
 void kp_pipeline_flush(struct kp_pipeline *pl, struct kp_stage *from)
