@@ -122,6 +122,7 @@ int kp_file_open(struct kp_pipeline *pl, const char *path, int flags, uint64_t s
 	file->index = first_free_index(pl);
 	file->writable = (flags & O_ACCMODE) != O_RDONLY;
 	file->flags = flags;
+	file->dsync = flags & O_DSYNC;
 	if (buffered(pl))
 		flags &= ~(O_SYNC | O_DSYNC);
 	if (pl->device->ops == &kp_null_device)

@@ -6,11 +6,20 @@
 
 const struct kp_policy *const kp_policies[] = {
 	&kp_writeback_policy,
+	&kp_checksum_policy,
 	&kp_blocksize_policy,
 	&kp_split_policy,
 	&kp_plug_policy,
 	NULL,
 };
+
+void kp_arena_finish(struct kp_arena *arena)
+{
+	for (unsigned int i = 0; kp_policies[i]; i++) {
+		if (kp_policies[i]->finish)
+			kp_policies[i]->finish(arena);
+	}
+}
 
 const struct kp_variant *kp_policy_variant(const struct kp_policy *policy, unsigned int i)
 {
