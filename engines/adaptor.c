@@ -26,6 +26,7 @@ struct job {
 	bool told_alignment;
 	struct io_u **queued;
 	unsigned int nr_queued;
+	void *hidden_options; /* td->eo while the job runs, if it is forked */
 };
 
 /* ---- from options to a pipeline ------------------------------------------------------------ */
@@ -282,7 +283,9 @@ static int adaptor_setup(struct thread_data *td)
 
 static int adaptor_get_file_size(struct thread_data *td, struct fio_file *f)
 {
-	if (is_null(td->eo))
+	const struct job *job = td->io_ops_data;
+
+	if (is_null(td->eo ? td->eo : job->hidden_options))
 		return 0;
 	return generic_get_file_size(td, f);
 }
@@ -310,6 +313,25 @@ static int create_pipeline(struct thread_data *td, struct job *job)
 	return config.slot ? kp_pipeline_create(&job->pipeline, &config) : -ENOMEM;
 }
 
+/*
+ * fio frees the options of a forked job right after the fork, and once more in the end if the job
+ * was killed and did not come to clear the pointer, which all share: it would crash. So the job
+ * keeps it to itself while it runs.
+ */
+static void hide_options(struct thread_data *td, struct job *job)
+{
+	if (td->o.use_thread || td->parent || td->o.io_submit_mode == IO_MODE_OFFLOAD)
+		return;
+	job->hidden_options = td->eo;
+	td->eo = NULL;
+}
+
+static void show_options(struct thread_data *td, struct job *job)
+{
+	if (job->hidden_options)
+		td->eo = job->hidden_options;
+}
+
 static int adaptor_init(struct thread_data *td)
 {
 	struct job *job = calloc(1, sizeof(*job));
@@ -329,6 +351,7 @@ static int adaptor_init(struct thread_data *td)
 		return 1;
 	}
 	td->io_ops_data = job;
+	hide_options(td, job);
 	return 0;
 }
 
@@ -351,6 +374,7 @@ static void adaptor_cleanup(struct thread_data *td)
 
 	if (!job)
 		return;
+	show_options(td, job);
 	ret = kp_pipeline_destroy(job->pipeline);
 	if (ret)
 		td_verror(td, -ret, "late writeback");
