@@ -17,6 +17,8 @@
 #include "blocksize.h"
 #include "page_cache.h"
 
+#define DYING_MS 500 /* a process that was killed gets so long to go */
+
 static void store(uint64_t *value, uint64_t to)
 {
 	__atomic_store_n(value, to, __ATOMIC_RELAXED);
@@ -167,11 +169,27 @@ struct cache_totals cache_totals(const struct page_cache *cache)
 
 /* ---- users --------------------------------------------------------------------------------- */
 
-/* Has the process gone as far as its I/O is concerned? A zombie's is over, io_submit()'s too. */
-static bool process_gone(pid_t pid)
+/* Threads that a process still has, 0: it is no more. */
+static unsigned int count_threads(pid_t pid)
+{
+	unsigned int nr = 0;
+	struct dirent *entry;
+	char path[64];
+	DIR *folder;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
+	folder = opendir(path);
+	while (folder && (entry = readdir(folder)))
+		nr += entry->d_name[0] != '.';
+	if (folder)
+		closedir(folder);
+	return nr;
+}
+
+static bool is_zombie(pid_t pid)
 {
 	char path[64], text[512], *state;
-	ssize_t len;
+	size_t len;
 	FILE *file;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
@@ -180,9 +198,18 @@ static bool process_gone(pid_t pid)
 		return true;
 	len = fread(text, 1, sizeof(text) - 1, file);
 	fclose(file);
-	text[kp_max(len, 0)] = '\0';
+	text[len] = '\0';
 	state = strrchr(text, ')');
 	return !state || strlen(state) < 3 || strchr("ZX", state[2]);
+}
+
+/*
+ * Has a process gone, and with it every I/O that it submitted? The kernel waits for them when the
+ * last of its threads lets go of its memory; the first may be a zombie long before.
+ */
+static bool process_gone(pid_t pid)
+{
+	return is_zombie(pid) && count_threads(pid) <= 1;
 }
 
 /* What a dead user had under writeback is dirty again, what it was reading is not there. */
@@ -219,8 +246,11 @@ static void reap_user(struct page_cache *cache, uint16_t number)
 	uint32_t nr_files = __atomic_load_n(&cache->nr_files, __ATOMIC_ACQUIRE);
 
 	/* Its writes must be over before they may be made again. */
-	if (!process_gone(user->pid))
-		return;
+	for (unsigned int i = 0; !process_gone(user->pid); i++) {
+		if (i == DYING_MS)
+			return; /* the next who looks */
+		usleep(1000);
+	}
 	for (uint32_t i = 0; i < nr_files; i++)
 		requeue(cache, cache->files[i], number);
 	__atomic_store_n(&user->state, USER_FREE, __ATOMIC_RELEASE);
