@@ -531,24 +531,6 @@ static void set_result(struct job *job, struct io_u *io_u, const struct kp_io *i
 		tell_alignment(job, io_u);
 }
 
-static enum fio_q_status adaptor_queue(struct thread_data *td, struct io_u *io_u)
-{
-	struct job *job = td->io_ops_data;
-	struct kp_io *io = io_u->engine_data;
-
-	fio_ro_check(td, io_u);
-	prepare(io, io_u);
-	if (job->synchronous) {
-		kp_submit_wait(job->pipeline, io);
-		set_result(job, io_u, io);
-		return FIO_Q_COMPLETED;
-	}
-	if (kp_submit(job->pipeline, io))
-		return FIO_Q_BUSY;
-	job->queued[job->nr_queued++] = io_u;
-	return FIO_Q_QUEUED;
-}
-
 static int adaptor_commit(struct thread_data *td)
 {
 	struct job *job = td->io_ops_data;
@@ -569,6 +551,26 @@ static int adaptor_commit(struct thread_data *td)
 	io_u_mark_submit(td, job->nr_queued);
 	job->nr_queued = 0;
 	return 0;
+}
+
+static enum fio_q_status adaptor_queue(struct thread_data *td, struct io_u *io_u)
+{
+	struct job *job = td->io_ops_data;
+	struct kp_io *io = io_u->engine_data;
+
+	fio_ro_check(td, io_u);
+	prepare(io, io_u);
+	/* fio looks at the error of a sync only where queue() completes it. */
+	if (job->synchronous || ddir_sync(io_u->ddir)) {
+		adaptor_commit(td);
+		kp_submit_wait(job->pipeline, io);
+		set_result(job, io_u, io);
+		return FIO_Q_COMPLETED;
+	}
+	if (kp_submit(job->pipeline, io))
+		return FIO_Q_BUSY;
+	job->queued[job->nr_queued++] = io_u;
+	return FIO_Q_QUEUED;
 }
 
 static int adaptor_getevents(struct thread_data *td, unsigned int min, unsigned int max,

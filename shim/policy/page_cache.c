@@ -877,8 +877,8 @@ void cache_invalidate(struct page_cache *cache, struct cache_file *file, uint64_
 
 void cache_set_error(struct cache_file *file, int error)
 {
-	/* mapping_set_error(): only ENOSPC keeps its name */
-	file->error = error == -ENOSPC ? -ENOSPC : -EIO;
+	/* mapping_set_error() keeps ENOSPC apart; for buffer heads of a device all is EIO */
+	file->error = error == -ENOSPC && !file->block_device ? -ENOSPC : -EIO;
 	if (file->error_seen || !file->error_seq) {
 		file->error_seq++;
 		file->error_seen = false;
