@@ -60,7 +60,8 @@ static struct kp_file *open_as(struct flusher *flusher, const struct cache_file 
 		return NULL;
 	if (kp_file_open(flusher->pl, path, O_RDWR, cache_load(&file->size), &kp_file))
 		return NULL;
-	if (!memcmp(&kp_file->key, &file->key, sizeof(file->key)))
+	if (!memcmp(&kp_file->key, &file->key, sizeof(file->key)) &&
+	    !cache_guard(flusher->config.cache, kp_file))
 		return kp_file;
 	kp_file_close(kp_file); /* another file of that name */
 	return NULL;

@@ -133,6 +133,7 @@ struct cache_file {
 
 struct page_cache {
 	struct kp_arena *arena;
+	uint16_t token; /* tells it from other caches, see cache_guard() */
 	/* Protects limits, users coming and going, and the table of files. */
 	pthread_mutex_t lock;
 	struct cache_limits limits;
@@ -194,7 +195,7 @@ void cache_pages_prepare(struct page_cache *cache, uint64_t bytes);
 /* cache_page_put - a page that is not in the index becomes free. With the file's lock. */
 void cache_page_put(struct page_cache *cache, uint32_t id);
 
-/* ---- page_cache.c: files and the state of pages -------------------------------------------- */
+/* ---- page_cache.c, cache_users.c, cache_files.c -------------------------------------------- */
 
 /* cache_mutex_init - a robust mutex that processes share. 0 or -errno. */
 int cache_mutex_init(pthread_mutex_t *mutex);
@@ -218,6 +219,9 @@ void cache_leave(struct page_cache *cache, uint16_t user);
  */
 void cache_reap_users(struct page_cache *cache);
 
+/* cache_user_alive - has it neither left nor been found dead? */
+bool cache_user_alive(const struct page_cache *cache, uint16_t user);
+
 /* cache_lock, cache_unlock - the file's lock; what a dead owner left is repaired. */
 void cache_lock(struct page_cache *cache, struct cache_file *file);
 bool cache_trylock(struct page_cache *cache, struct cache_file *file);
@@ -237,6 +241,12 @@ struct cache_open_options {
 	uint32_t block_size; /* 0: as the policy has it */
 	bool device_blocks;  /* the file is treated as a block device: initial size by P1 */
 };
+
+/*
+ * cache_guard - mark an open file as being in this cache, until it is closed. 0; -EBUSY, logged,
+ * when it is in another.
+ */
+int cache_guard(const struct page_cache *cache, const struct kp_file *kp_file);
 
 /* cache_open - find or make the cached file. 0; -errno, logged. */
 int cache_open(struct page_cache *cache, uint16_t user, struct kp_file *kp_file,
