@@ -102,23 +102,22 @@ static void clear_map(struct cache_file *file)
 /* The written extents of a file. A file system that cannot tell has none. */
 static void read_extents(struct page_cache *cache, struct cache_file *file, int fd)
 {
-	struct {
-		struct fiemap map;
-		struct fiemap_extent extents[NR_EXTENTS];
-	} f;
+	_Alignas(struct fiemap) char
+		memory[sizeof(struct fiemap) + NR_EXTENTS * sizeof(struct fiemap_extent)];
+	struct fiemap *map = (struct fiemap *)memory;
 	uint64_t from = 0;
 	bool last = false;
 
 	while (!last) {
-		memset(&f.map, 0, sizeof(f.map));
-		f.map.fm_start = from;
-		f.map.fm_length = FIEMAP_MAX_OFFSET - from;
-		f.map.fm_flags = FIEMAP_FLAG_SYNC;
-		f.map.fm_extent_count = NR_EXTENTS;
-		if (ioctl(fd, FS_IOC_FIEMAP, &f.map) || !f.map.fm_mapped_extents)
+		memset(map, 0, sizeof(*map));
+		map->fm_start = from;
+		map->fm_length = FIEMAP_MAX_OFFSET - from;
+		map->fm_flags = FIEMAP_FLAG_SYNC;
+		map->fm_extent_count = NR_EXTENTS;
+		if (ioctl(fd, FS_IOC_FIEMAP, map) || !map->fm_mapped_extents)
 			return;
-		for (unsigned int i = 0; i < f.map.fm_mapped_extents; i++) {
-			const struct fiemap_extent *extent = &f.extents[i];
+		for (unsigned int i = 0; i < map->fm_mapped_extents; i++) {
+			const struct fiemap_extent *extent = &map->fm_extents[i];
 			uint64_t first = kp_round_up(extent->fe_logical, KP_PAGE_SIZE);
 
 			from = extent->fe_logical + extent->fe_length;

@@ -334,26 +334,25 @@ struct writeback {
 	struct kp_stage
 		anchor; /* stands where the page cache stands, above what I/O goes through */
 	struct page_cache *cache;
-	uint16_t user;
 	const struct kp_variant *variant;
 	uint64_t *counters;
-	bool wrap_fault;
+	uint64_t reap_at;
 	struct kp_bio_set set;
 	struct kp_pool ios;
 	uint32_t in_flight; /* atomic; bios of ours */
-	uint64_t reap_at;
+	uint16_t user;
+	bool wrap_fault;
 
 	/* The scan that is going on. */
+	bool integrity;
 	struct cache_file *file;
 	struct kp_file *kp_file;
-	bool integrity;
-	uint64_t last; /* page */
 	uint32_t bio_pages;
 	/* Pages on their way into bios: [start, start + nr), claimed. */
-	uint64_t start;
 	unsigned int nr;
-	uint8_t masks[CACHE_BIO_PAGES];
+	uint64_t start;
 	uint32_t ids[CACHE_BIO_PAGES];
+	uint8_t masks[CACHE_BIO_PAGES];
 };
 
 int writeback_init(struct writeback *wb, struct page_cache *cache, uint16_t user,
