@@ -479,7 +479,7 @@ static void direct_io(struct cache_stage *cs, struct open_file *of, struct kp_bi
 		return;
 	}
 	if (bio->op == KP_OP_READ) {
-		kp_stage_submit(cs->stage.next, bio);
+		writeback_past(&cs->wb, file, bio);
 		return;
 	}
 	cache_lock(cs->cache, file);
