@@ -434,9 +434,10 @@ static int adaptor_open_file(struct thread_data *td, struct fio_file *f)
 	if (ret) {
 		char what[256];
 
-		log_err("kpolicy: %s: job %s: filename=%s: cannot be opened%s: %s\n", engine->name,
-			td->o.name, f->file_name, td_write(td) || td_trim(td) ? " for writing" : "",
-			strerror(-ret));
+		if (ret != -EINVAL && ret != -EBUSY) /* then a stage refused it and said why */
+			log_err("kpolicy: %s: job %s: filename=%s: cannot be opened%s: %s\n",
+				engine->name, td->o.name, f->file_name,
+				td_write(td) || td_trim(td) ? " for writing" : "", strerror(-ret));
 		snprintf(what, sizeof(what), "open(%s)", f->file_name);
 		td_verror(td, -ret, what);
 		return 1;

@@ -543,7 +543,7 @@ int kp_pipeline_destroy(struct kp_pipeline *pl);
  * direct' once. The null device opens nothing and looks for nothing.
  * @size: for the null device the size of its model; otherwise 0.
  *
- * Owner. Return: 0 or -errno.
+ * Owner. Return: 0; -EINVAL or -EBUSY when the limits or a stage refuse it, logged; another -errno.
  */
 int kp_file_open(struct kp_pipeline *pl, const char *path, int flags, uint64_t size,
 		 struct kp_file **file);
