@@ -39,7 +39,7 @@ b="--name=j --ioengine=$(engine blocksize) --backend=null --rw=write --size=4m -
 	fio_ok $w --size=1m --bs=1m --policy=overrun --mapped=all --nr_to_write=4 --counters=c.json
 	equal 'single pages' "$(counter "$KP_TMP/c.json" single_page_extents)" 0
 	# What is not synced is written at the end, by the last job
-	fio_ok $w --numjobs=2 --counters=c.json
+	fio_ok $w --numjobs=2 --rate=8m --counters=c.json
 	equal 'late flush' "$(counter "$KP_TMP/c.json" late_flush_bytes)" 4194304
 	# The second pass comes from the cache
 	fio_ok $w --rw=read --bs=4k --loops=2 --invalidate=0 --counters=c.json
