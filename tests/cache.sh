@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# shellcheck shell=sh disable=SC2086 # options are meant to split
+# shellcheck shell=sh disable=SC2034,SC2086,SC2154 # used where this is sourced; options split
 #
 # What the tests of the buffered policies share: `. tests/cache.sh` after tests/lib.sh.
 

@@ -1,3 +1,4 @@
+#!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # A job of fio that shares a page cache with others is killed: the run ends, the others verify. What

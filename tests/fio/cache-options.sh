@@ -1,3 +1,4 @@
+#!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # Options of the buffered policies that cannot be, and counters that tell what a policy did.

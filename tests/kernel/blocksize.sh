@@ -1,3 +1,4 @@
+#!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # Buffered sequential writes to a loop device whose block size was set: the running kernel's bios

@@ -1,3 +1,4 @@
+#!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # What the running kernel sees of a buffered policy: direct writes only, nothing in its own page
@@ -26,10 +27,10 @@ for e in writeback:overrun writeback:6.x blocksize:logical; do
 	# Writes that are not direct come from the kernel's own flusher.
 	! grep 'block_bio_queue: .* W' "$KP_TMP/trace" | grep '\[kworker' | head -n 3 | grep . ||
 		fail "$e: the kernel's flusher wrote"
-	awk '/block_rq_complete: .* F?W/ && !/ FF? / { write = NR }
-		/block_rq_complete: .* FF? / { flush = NR }
-		/sys_exit_fsync|fsync -> 0x0/ { sync = NR; after = flush > write }
-		END { exit !(sync && flush && after) }' "$KP_TMP/trace" || {
+	awk '/block_rq_complete: .* W[A-Z]* .* [+] [1-9]/ { write = NR }
+		/block_rq_complete: [0-9,]* F/ { flush = NR }
+		/ fio-.*fsync(\(| -> 0x0)/ { sync = NR; after = flush > write }
+		END { exit !(sync && flush && write && after) }' "$KP_TMP/trace" || {
 		tail -n 5 "$KP_TMP/trace"
 		fail "$e: no flush between the last write and the return of fsync"
 	}

@@ -1,3 +1,4 @@
+#!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # Jobs that share a page cache are killed, 100 rounds at random, 100 of the flusher's owner, and 30
