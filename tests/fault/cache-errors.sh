@@ -7,6 +7,7 @@
 # device, where the kernel's own page cache is asked the same.
 . tests/lib.sh
 need_engine writeback blocksize
+case $KP_SANITIZE in *thread*) skip 'threads after a fork and the thread sanitizer do not go together' ;; esac
 
 # failed_syncs: how many of the syncs in the JSON of the last run failed
 bad="--backend=null --null_badblocks=1000-1007 --rw=write --bs=4k --size=4m --filename=f --dirty_bytes=128k"

@@ -4,6 +4,7 @@
 # A job of fio that shares a page cache with others is killed: the run ends, the others verify. What
 # the killed one had synced is checked by tests/unit/test_cache_kill. time limit: 120
 . tests/lib.sh
+[ -z "$KP_SANITIZE" ] || skip 'a killed job and a sanitizer do not go together'
 need_engine writeback blocksize
 need_command pgrep
 

@@ -4,6 +4,7 @@
 # Options of the buffered policies that cannot be, and counters that tell what a policy did.
 . tests/lib.sh
 need_engine writeback blocksize
+case $KP_SANITIZE in *thread*) skip 'threads after a fork and the thread sanitizer do not go together' ;; esac
 
 w="--name=j --ioengine=$(engine writeback) --backend=null --rw=write --size=4m --filename=f"
 b="--name=j --ioengine=$(engine blocksize) --backend=null --rw=write --size=4m --filename=f"
