@@ -26,6 +26,14 @@ struct job {
 	bool told_alignment;
 	struct io_u **queued;
 	unsigned int nr_queued;
+	/* A worker of io_submit_mode=offload: the files of its job, opened for its own pipeline. */
+	struct worker_file *files;
+	unsigned int nr_files;
+};
+
+struct worker_file {
+	const struct fio_file *of;
+	struct kp_file *file;
 };
 
 /* ---- from options to a pipeline ------------------------------------------------------------ */
@@ -239,6 +247,7 @@ static int adaptor_setup(struct thread_data *td)
 		td_verror(td, -ret, "kpolicy set-up");
 		return 1;
 	}
+	kp_fio_keep_path(td);
 	if (is_null(o))
 		kp_fio_set_flags(td, FIO_DISKLESSIO | FIO_NODISKUTIL);
 	for_each_file (td, f, i) {
@@ -327,6 +336,7 @@ static void adaptor_cleanup(struct thread_data *td)
 		return;
 	kp_pipeline_destroy(job->pipeline);
 	free(job->queued);
+	free(job->files);
 	free(job);
 	td->io_ops_data = NULL;
 }
@@ -436,9 +446,34 @@ static enum kp_op op_of(enum fio_ddir ddir)
 	}
 }
 
-static void prepare(struct kp_io *io, const struct io_u *io_u)
+/*
+ * fio opens files in the thread_data of the job alone; its workers get I/Os on them. A file belongs
+ * to one pipeline: a worker opens it again when it first meets it, and closes it with the pipeline.
+ */
+static int worker_file(struct thread_data *td, struct fio_file *f, struct kp_file **file)
 {
-	struct kp_file *file = FILE_ENG_DATA(io_u->file);
+	struct job *job = td->io_ops_data;
+	struct worker_file *more;
+	int ret;
+
+	for (unsigned int i = 0; i < job->nr_files; i++) {
+		*file = job->files[i].file;
+		if (job->files[i].of == f)
+			return 0;
+	}
+	more = realloc(job->files, (job->nr_files + 1) * sizeof(*more));
+	if (!more)
+		return -ENOMEM;
+	job->files = more;
+	ret = kp_file_open(job->pipeline, f->file_name, open_flags(td, f) & ~O_CREAT,
+			   f->real_file_size, file);
+	if (!ret)
+		job->files[job->nr_files++] = (struct worker_file){ f, *file };
+	return ret;
+}
+
+static void prepare(struct kp_io *io, struct kp_file *file, const struct io_u *io_u)
+{
 	enum kp_op op = op_of(io_u->ddir);
 
 	if (op == KP_OP_SYNC_RANGE) {
@@ -481,9 +516,15 @@ static enum fio_q_status adaptor_queue(struct thread_data *td, struct io_u *io_u
 {
 	struct job *job = td->io_ops_data;
 	struct kp_io *io = io_u->engine_data;
+	struct kp_file *file = FILE_ENG_DATA(io_u->file);
 
 	fio_ro_check(td, io_u);
-	prepare(io, io_u);
+	if (td->parent) {
+		io_u->error = -worker_file(td, io_u->file, &file);
+		if (io_u->error)
+			return FIO_Q_COMPLETED;
+	}
+	prepare(io, file, io_u);
 	if (job->synchronous) {
 		kp_submit_wait(job->pipeline, io);
 		set_result(job, io_u, io);
