@@ -333,9 +333,13 @@ static int adaptor_open_file(struct thread_data *td, struct fio_file *f)
 {
 	struct job *job = td->io_ops_data;
 	struct kp_file *file;
-	int ret = kp_file_open(job->pipeline, f->file_name, open_flags(td, f), f->real_file_size,
-			       &file);
+	int ret;
 
+	/* In the parent, for the size of a block device: there is no pipeline yet. */
+	if (!job)
+		return generic_open_file(td, f);
+	ret = kp_file_open(job->pipeline, f->file_name, open_flags(td, f), f->real_file_size,
+			   &file);
 	if (ret) {
 		char what[256];
 
@@ -351,9 +355,11 @@ static int adaptor_open_file(struct thread_data *td, struct fio_file *f)
 static int adaptor_close_file(struct thread_data *td, struct fio_file *f)
 {
 	struct kp_file *file = FILE_ENG_DATA(f);
-	int ret = file ? kp_file_close(file) : 0;
+	int ret;
 
-	(void)td;
+	if (!file)
+		return generic_close_file(td, f);
+	ret = kp_file_close(file);
 	FILE_SET_ENG_DATA(f, NULL);
 	f->fd = -1;
 	return -ret;
