@@ -283,10 +283,13 @@ static int adaptor_post_init(struct thread_data *td)
 static void adaptor_cleanup(struct thread_data *td)
 {
 	struct job *job = td->io_ops_data;
+	int ret;
 
 	if (!job)
 		return;
-	kp_pipeline_destroy(job->pipeline);
+	ret = kp_pipeline_destroy(job->pipeline);
+	if (ret)
+		td_verror(td, -ret, "late writeback");
 	free(job->queued);
 	free(job);
 }
@@ -315,7 +318,7 @@ static void adaptor_io_u_free(struct thread_data *td, struct io_u *io_u)
 
 static int open_flags(const struct thread_data *td, const struct fio_file *f)
 {
-	int flags = td->o.sync_io;
+	int flags = td->o.sync_io | (td->o.odirect ? O_DIRECT : 0);
 
 	if (td_write(td)) {
 		flags |= O_RDWR;
@@ -365,10 +368,12 @@ static int adaptor_close_file(struct thread_data *td, struct fio_file *f)
 	return -ret;
 }
 
-/* Direct I/O leaves nothing in the kernel's cache; what others left there is fio's to drop. */
+/* What stages keep, and what others left in the kernel's own cache, is fio's to drop. */
 static int adaptor_invalidate(struct thread_data *td, struct fio_file *f)
 {
 	(void)td;
+	if (FILE_ENG_DATA(f))
+		kp_file_invalidate(FILE_ENG_DATA(f), f->file_offset, f->io_size);
 	if (f->fd >= 0)
 		posix_fadvise(f->fd, f->file_offset, f->io_size, POSIX_FADV_DONTNEED);
 	return 0;

@@ -5,6 +5,8 @@
 #include "../stage.h"
 
 const struct kp_policy *const kp_policies[] = {
+	&kp_writeback_policy,
+	&kp_blocksize_policy,
 	&kp_split_policy,
 	&kp_plug_policy,
 	NULL,
