@@ -536,8 +536,10 @@ int kp_submit_wait(struct kp_pipeline *pl, struct kp_io *io);
 
 /**
  * kp_reap - collect finished I/Os.
- * @min: wait until this many are there. @max: take at most this many.
- * @timeout: NULL to wait without limit.
+ * @min: wait until this many are there, or as many as there can be. @max: take at most this many.
+ * @timeout: of the whole wait; NULL to wait without limit.
+ *
+ * Before it waits it does what kp_commit() does.
  *
  * Owner. Return: how many, readable with kp_reaped() until the next call; -errno.
  */

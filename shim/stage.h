@@ -317,7 +317,7 @@ struct kp_device {
 	const struct kp_device_ops *ops;
 	struct kp_device_config config;
 	unsigned int depth;	/* requests in flight at most */
-	unsigned int in_flight; /* atomic; submitted, held requests included, and not ended */
+	unsigned int in_flight; /* submitted, held requests included; written locked, read by all */
 	/*
 	 * An eventfd that other threads write to end a wait in reap; -1 when nobody else posts.
 	 */
@@ -396,7 +396,7 @@ static inline uint64_t kp_request_bytes(const struct kp_bio *bio)
 	return bytes;
 }
 
-/* kp_device_account - count a request and its bios; every device's submit begins with it. */
+/* kp_device_account - count a request and its bios, with the device locked. */
 void kp_device_account(struct kp_device *device, const struct kp_bio *bio);
 
 struct iovec;
@@ -420,18 +420,26 @@ unsigned int kp_request_iov(const struct kp_device *device, const struct kp_bio 
  */
 void kp_request_end(struct kp_bio *bio, uint64_t bytes, int error);
 
+static inline void kp_device_add_in_flight(struct kp_device *device, int nr)
+{
+	__atomic_store_n(&device->in_flight, device->in_flight + nr, __ATOMIC_RELAXED);
+}
+
 /*
  * kp_device_started - a request entered the device, with the device locked. @news: an owner that
  * already waits must hear of it.
  */
 static inline void kp_device_started(struct kp_device *device, bool news)
 {
-	device->in_flight++;
+	kp_device_add_in_flight(device, 1);
 	if (device->shared && news && !kp_pipeline_owned(device->stage.pipeline))
 		kp_pipeline_wake(device->stage.pipeline);
 }
 
-/* kp_device_ended - @nr requests left the device: adjusts in_flight, wakes who waits for slots. */
+/*
+ * kp_device_ended - @nr requests left the device, their slots and bios are free: adjusts in_flight,
+ * wakes who waits for any of that.
+ */
 void kp_device_ended(struct kp_device *device, unsigned int nr);
 
 /*
@@ -543,6 +551,15 @@ static inline bool kp_pipeline_terminating(const struct kp_pipeline *pl)
  * next wait or reap. bio->private is in use for that until then. Any thread.
  */
 void kp_pipeline_defer(struct kp_pipeline *pl, struct kp_stage *stage, struct kp_bio *bio);
+
+/* kp_pipeline_count - kp_count() where threads of a shared pipeline may meet. */
+static inline void kp_pipeline_count(const struct kp_pipeline *pl, uint64_t *counter, uint64_t n)
+{
+	if (pl->shared)
+		__atomic_fetch_add(counter, n, __ATOMIC_RELAXED);
+	else
+		kp_count(counter, n);
+}
 
 /* kp_now_ns - CLOCK_MONOTONIC in nanoseconds. */
 static inline uint64_t kp_now_ns(void)

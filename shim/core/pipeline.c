@@ -11,8 +11,9 @@
 
 #include "../stage.h"
 
-#define WAIT_NS	    100000000 /* a wait in place looks around this often */
-#define NR_REQUESTS 128u      /* BLKDEV_MAX_RQ, the kernel's nr_requests */
+#define WAIT_NS	      100000000 /* a wait in place looks around this often */
+#define OTHER_WAIT_NS 1000000	/* what it waits for may have come just before it waits */
+#define NR_REQUESTS   128u	/* BLKDEV_MAX_RQ, the kernel's nr_requests */
 
 static const struct kp_device_ops *const devices[] = {
 	&kp_libaio_device,
@@ -28,7 +29,7 @@ static __thread char this_thread; /* its address names the thread */
 static const struct kp_device_ops *find_device(const char *name)
 {
 	for (size_t i = 0; i < sizeof(devices) / sizeof(*devices); i++) {
-		if (!strcmp(devices[i]->stage.name, name))
+		if (name && !strcmp(devices[i]->stage.name, name))
 			return devices[i];
 	}
 	return NULL;
@@ -41,7 +42,7 @@ static void account_io(struct kp_pipeline *pl, const struct kp_io *io)
 	uint64_t *values = pl->slot->values;
 
 	kp_count(&values[KP_IOS], 1);
-	if (kp_op_has_data(io->bio.op))
+	if (kp_op_has_data(io->bio.op) && !io->bio.status)
 		kp_count(&values[KP_BYTES], io->segment.len - io->bio.resid);
 }
 
@@ -195,7 +196,7 @@ static int wait_for_owner(struct kp_device *device)
 	int ret;
 
 	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_nsec += WAIT_NS;
+	until.tv_nsec += OTHER_WAIT_NS;
 	if (until.tv_nsec >= 1000000000) {
 		until.tv_nsec -= 1000000000;
 		until.tv_sec++;
@@ -233,6 +234,10 @@ static void start_io(struct kp_pipeline *pl, struct kp_io *io)
 	io->bio.parent = NULL;
 	io->bio.next = NULL;
 	io->bio.end_io = io_end;
+	if (!io->bio.iter.size && kp_op_has_data(io->bio.op)) {
+		io_end(&io->bio); /* a read or write of nothing */
+		return;
+	}
 	kp_stage_submit(pl->first, &io->bio);
 }
 
@@ -272,20 +277,30 @@ int kp_submit_wait(struct kp_pipeline *pl, struct kp_io *io)
 int kp_reap(struct kp_pipeline *pl, unsigned int min, unsigned int max,
 	    const struct timespec *timeout)
 {
+	struct timespec left;
+	uint64_t give_up = 0;
 	unsigned int ready;
 	int ret;
 
 	pl->done_head += pl->reaped;
 	pl->reaped = 0;
 	ready = pl->done_tail - pl->done_head;
+	min = kp_min(min, kp_min(max, pl->outstanding));
 	if (!min && !ready) {
 		ret = reap_device(pl, 0, NULL);
 		if (ret < 0)
 			return ret;
 		ready = pl->done_tail - pl->done_head;
 	}
+	if (ready < min) {
+		kp_pipeline_flush(pl, NULL);
+		if (timeout) {
+			left = *timeout;
+			give_up = kp_now_ns() + left.tv_sec * 1000000000ull + left.tv_nsec;
+		}
+	}
 	while (ready < min) {
-		ret = reap_device(pl, min - ready, timeout);
+		ret = reap_device(pl, min - ready, timeout ? &left : NULL);
 		ready = pl->done_tail - pl->done_head;
 		if (ret == -EAGAIN && ready < min) {
 			/* Not in the device: some stage still holds them. */
@@ -296,8 +311,14 @@ int kp_reap(struct kp_pipeline *pl, unsigned int min, unsigned int max,
 		}
 		if (ret < 0 && ret != -EAGAIN)
 			return ret;
-		if (!ret && timeout)
-			break;
+		if (timeout) {
+			uint64_t now = kp_now_ns();
+
+			if (now >= give_up)
+				break;
+			left.tv_sec = (give_up - now) / 1000000000;
+			left.tv_nsec = (give_up - now) % 1000000000;
+		}
 	}
 	pl->reaped = kp_min(ready, max);
 	pl->outstanding -= pl->reaped;
@@ -352,7 +373,7 @@ static int add_device(struct kp_pipeline *pl, const struct kp_device_config *con
 
 	if (!ops) {
 		kp_log("backend=%s: no such device, give one of: libaio, io_uring, psync, null",
-		       config->backend);
+		       config->backend ? config->backend : "");
 		return -EINVAL;
 	}
 	/*
@@ -452,6 +473,10 @@ int kp_pipeline_create(struct kp_pipeline **result, const struct kp_pipeline_con
 	ret = pl->slot ? kp_limits_check_options(&pl->limits, why, sizeof(why)) : -ENOMEM;
 	if (ret == -EINVAL)
 		kp_log("%s", why);
+	if (!ret && !pl->depth) {
+		kp_log("depth=0: no I/O can be in flight, give at least 1");
+		ret = -EINVAL;
+	}
 	if (!ret)
 		ret = init_done_ring(pl, pl->depth);
 	if (!ret)

@@ -27,14 +27,11 @@ void kp_device_account(struct kp_device *device, const struct kp_bio *bio)
 
 void kp_device_ended(struct kp_device *device, unsigned int nr)
 {
-	if (!device->shared) {
-		device->in_flight -= nr;
-		return;
-	}
-	pthread_mutex_lock(&device->lock);
-	device->in_flight -= nr;
-	pthread_cond_broadcast(&device->progress);
-	pthread_mutex_unlock(&device->lock);
+	kp_device_lock(device);
+	kp_device_add_in_flight(device, -(int)nr);
+	if (device->shared)
+		pthread_cond_broadcast(&device->progress);
+	kp_device_unlock(device);
 }
 
 unsigned int kp_request_iov(const struct kp_device *device, const struct kp_bio *bio, uint64_t skip,
@@ -98,18 +95,15 @@ bool kp_transfer_more(const struct kp_bio *bio, uint64_t bytes, uint64_t *done, 
 	if (result == -EINTR)
 		return true;
 	if (result < 0) {
-		*error = result;
+		/* Direct I/O cannot go on within a block: the file ended there. */
+		if (result != -EINVAL || bio->op != KP_OP_READ || !*done)
+			*error = result;
 		return false;
 	}
 	*done += result;
-	if (*done == bytes)
-		return false;
-	if (bio->op == KP_OP_READ)
-		/* Direct I/O cannot go on from within a block: that was the end of the file. */
-		return result && !(result % bio->file->limits.logical_block_size);
-	if (!result)
+	if (!result && bio->op == KP_OP_WRITE)
 		*error = -EIO;
-	return result;
+	return result && *done != bytes;
 }
 
 /* Give the range back, as blkdev_issue_discard() or a punched hole does. */

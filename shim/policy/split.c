@@ -266,7 +266,7 @@ static struct kp_bio *clone_all(struct split *split, struct kp_bio *bio)
 		clone->own_vec[clone->nr_vecs++] = segment;
 	}
 	clone->iter = (struct kp_iter){ .pos = bio->iter.pos };
-	kp_count(&counters[KP_VECS_COPIED], clone->nr_vecs);
+	kp_pipeline_count(split->stage.pipeline, &counters[KP_VECS_COPIED], clone->nr_vecs);
 	return clone;
 }
 
@@ -286,6 +286,7 @@ static struct kp_bio *share_vec(struct split *split, struct kp_bio *bio)
 /* The front piece of @bio, which is left with the rest: bio_split(). NULL: out of memory. */
 static struct kp_bio *take_front(struct split *split, struct kp_bio *bio, uint64_t bytes)
 {
+	struct kp_pipeline *pl = split->stage.pipeline;
 	struct kp_bio *front = split->row->clone(split, bio);
 
 	if (!front)
@@ -297,7 +298,7 @@ static struct kp_bio *take_front(struct split *split, struct kp_bio *bio, uint64
 	front->file = bio->file;
 	front->iter.size = bytes;
 	kp_iter_advance(bio->vec, &bio->iter, bytes);
-	kp_count(&split->stage.pipeline->slot->values[KP_SPLITS], 1);
+	kp_pipeline_count(pl, &pl->slot->values[KP_SPLITS], 1);
 	return front;
 }
 
