@@ -433,6 +433,11 @@ struct kp_split_options {
 	 * pages. Otherwise, as with ordinary pages, each page is a segment of its own.
 	 */
 	bool adjacent_pages;
+	/*
+	 * A page cache stands above: its bios are made of pages already and are cut as they come.
+	 * An I/O of the application is not; bios are made of it, also of a single page.
+	 */
+	bool below_cache;
 };
 
 /**
