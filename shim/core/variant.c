@@ -5,11 +5,7 @@
 #include "../stage.h"
 
 const struct kp_policy *const kp_policies[] = {
-	&kp_writeback_policy,
-	&kp_blocksize_policy,
-	&kp_split_policy,
-	&kp_plug_policy,
-	NULL,
+	&kp_writeback_policy, &kp_blocksize_policy, &kp_split_policy, &kp_plug_policy, NULL,
 };
 
 const struct kp_variant *kp_policy_variant(const struct kp_policy *policy, unsigned int i)
