@@ -95,12 +95,12 @@ for block in 512 1024 4096; do
 	compare $block "$largest" --rw=write --bs=64k --size=8m
 	# Seen with 128 segments; elsewhere it is for the comparison to tell.
 	[ "$segments" != 128 ] || kernel_requests $((128 * block))
-	compare $block 48 --rw=write --bs=64k --size=8m
 done
+compare 512 48 --rw=write --bs=64k --size=8m
+compare 4096 48 --rw=write --bs=64k --size=8m
 
 say "less than a page at random: only dirty blocks are written, and partly covered ones are read"
-for block in 512 1024 4096; do
-	compare $block "$largest" --rw=randwrite --bs=512 --size=2m --io_size=128k
-	compare $block 16 --rw=randwrite --bs=1536 --size=2m --io_size=768k
-done
+compare 512 "$largest" --rw=randwrite --bs=512 --size=2m --io_size=128k
+compare 1024 16 --rw=randwrite --bs=1536 --size=2m --io_size=768k
+compare 4096 "$largest" --rw=randwrite --bs=512 --size=2m --io_size=128k
 [ "$ours" ] || skip "no engine blocksize, or not for kernel $kernel: the kernel alone was looked at"
