@@ -248,18 +248,25 @@ struct kp_stage_ops;
 /** struct kp_policy - a stage and its table of variants. */
 struct kp_policy {
 	const char *name;
+	const char *option; /* that picks the variant, for messages; NULL: "policy" */
 	const char *summary;
 	const char *default_variant;
 	const struct kp_stage_ops *ops;
 	const void *rows; /* each begins with a struct kp_variant */
 	size_t row_size;
 	unsigned int nr_rows;
+	/* Keep what is to outlive the run: see kp_arena_finish(). Optional. */
+	void (*finish)(struct kp_arena *arena);
 };
 
 /** kp_policies - every policy of this library, in the order of the pipeline, then NULL. */
 extern const struct kp_policy *const kp_policies[];
 
+extern const struct kp_policy kp_writeback_policy;
+extern const struct kp_policy kp_checksum_policy;
+extern const struct kp_policy kp_blocksize_policy;
 extern const struct kp_policy kp_split_policy;
+extern const struct kp_policy kp_plug_policy;
 
 /** kp_policy_variant - row @i of @policy, NULL past the last. Any thread. */
 const struct kp_variant *kp_policy_variant(const struct kp_policy *policy, unsigned int i);
@@ -301,6 +308,12 @@ void kp_arena_destroy(struct kp_arena *arena);
  * Any thread of any process that inherited the arena. Return: NULL when the space is used up.
  */
 void *kp_arena_alloc(struct kp_arena *arena, size_t size);
+
+/**
+ * kp_arena_finish - after the last pipeline of all processes: policies write down what is to
+ * outlive the run, such as sums=FILE. What cannot be written is logged. Any one thread.
+ */
+void kp_arena_finish(struct kp_arena *arena);
 
 /** kp_arena_release - give the memory of a range back; it reads as zeroes afterwards. */
 int kp_arena_release(struct kp_arena *arena, void *addr, size_t size);
@@ -427,6 +440,69 @@ struct kp_split_options {
 	 * pages. Otherwise, as with ordinary pages, each page is a segment of its own.
 	 */
 	bool adjacent_pages;
+	/*
+	 * A page cache stands above: its bios are made of pages already and are cut as they come.
+	 * An I/O of the application is not; bios are made of it, also of a single page.
+	 */
+	bool below_cache;
+};
+
+/**
+ * struct kp_cache_options - options of the writeback and blocksize policies: the page cache.
+ *
+ * The first five are one for all jobs, as the sysctls are.
+ */
+struct kp_cache_options {
+	uint64_t dirty_bytes;		    /* writers wait above; 0: 20 % of memory */
+	uint64_t dirty_background_bytes;    /* the flusher works above; 0: 10 % of memory */
+	uint64_t cache_bytes;		    /* clean pages kept; 0: 25 % of memory */
+	uint32_t dirty_writeback_centisecs; /* between looks for old pages; 0: never */
+	uint32_t dirty_expire_centisecs;    /* what is old */
+	uint32_t read_ahead_kb;
+	uint32_t nr_to_write; /* budget of one file's turn, pages; 0: 1024 */
+	uint32_t block_size;  /* 0: of the file system, or initial size of the policy */
+	const char *mapped;   /* which pages need no allocation: "auto", "none", "all" */
+	bool wrap_fault;      /* of 3.11: the wrap to page 0 although nothing is left to spend */
+};
+
+/** struct kp_plug_options - options of the plug. */
+struct kp_plug_options {
+	bool adjacent_pages; /* as in kp_split_options */
+};
+
+/** How the copies and stripes of the file system lie: BTRFS_BLOCK_GROUP_* */
+enum kp_raid_profile {
+	KP_RAID_SINGLE,
+	KP_RAID_RAID0,
+	KP_RAID_RAID1,
+	KP_RAID_RAID10,
+	KP_RAID_DUP,
+	KP_RAID_RAID5,
+	KP_RAID_RAID6,
+};
+
+/** The later kernel's knob: BTRFS_OFFLOAD_CSUM_FORCE_* */
+enum kp_offload_csum {
+	KP_OFFLOAD_CSUM_AUTO,
+	KP_OFFLOAD_CSUM_ON,
+	KP_OFFLOAD_CSUM_OFF,
+};
+
+/** struct kp_checksum_options - options of the checksum policy. All zero: the defaults. */
+struct kp_checksum_options {
+	bool generic;		  /* CRC32C by table, as on a CPU without instructions for it */
+	uint64_t async_threshold; /* bytes, for the variant 'threshold'; 0: 64 KiB */
+	bool sync_writers;	  /* 3.19: O_SYNC, or an fsync that runs, cancels async */
+	bool writeback;		  /* bios are not REQ_SYNC, as those of direct I/O all are */
+	enum kp_offload_csum offload_csum;
+	enum kp_raid_profile raid_profile;
+	unsigned int raid_devices;	/* 0: 4 */
+	unsigned int workers;		/* 0: min(online CPUs + 2, 8) */
+	unsigned int workers_threshold; /* of the queue: btrfs_alloc_workqueue(); 0: 16 */
+	unsigned int mirrors;		/* copies kept; 0: 1 */
+	uint64_t mirror_distance;	/* bytes from copy to copy; 0: size of the file / mirrors */
+	unsigned int read_mirror;	/* the copy that is read first */
+	const char *sums;		/* file, or folder of files, that keeps sums across runs */
 };
 
 struct kp_pipeline_config {
@@ -457,8 +533,13 @@ int kp_pipeline_create(struct kp_pipeline **pl, const struct kp_pipeline_config 
  */
 void kp_pipeline_buffers(struct kp_pipeline *pl, void *start, size_t size);
 
-/** kp_pipeline_destroy - wait for what is in flight and free everything. Owner. */
-void kp_pipeline_destroy(struct kp_pipeline *pl);
+/**
+ * kp_pipeline_destroy - wait for what is in flight and free everything. A page cache writes back
+ * what nobody else is left to write.
+ *
+ * Owner. Return: 0, or the error of that writeback: data is lost.
+ */
+int kp_pipeline_destroy(struct kp_pipeline *pl);
 
 /**
  * kp_file_open - open a file or block device in a pipeline.
@@ -473,6 +554,12 @@ int kp_file_open(struct kp_pipeline *pl, const char *path, int flags, uint64_t s
 
 /** kp_file_close - wait for what is in flight, then close it. Owner. Return: 0 or -errno. */
 int kp_file_close(struct kp_file *file);
+
+/**
+ * kp_file_invalidate - drop what stages keep of a range and could read again, as
+ * posix_fadvise(POSIX_FADV_DONTNEED): clean pages go, dirty ones stay. Owner.
+ */
+void kp_file_invalidate(struct kp_file *file, uint64_t pos, uint64_t len);
 
 /** kp_file_fd - its descriptor, -1 on the null device. */
 int kp_file_fd(const struct kp_file *file);

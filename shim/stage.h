@@ -232,6 +232,11 @@ enum kp_stage_needs {
  */
 struct kp_stage_ops {
 	const char *name;
+	/*
+	 * Writes complete before the device has them, and the stage carries out O_SYNC and O_DSYNC:
+	 * files are opened without.
+	 */
+	bool buffers;
 	size_t size; /* of the stage's struct, which begins with struct kp_stage */
 	const struct kp_counter_desc *counters;
 	unsigned int nr_counters;
@@ -254,6 +259,17 @@ struct kp_stage_ops {
 	 * pipeline does. Optional: a stage that holds nothing has none.
 	 */
 	void (*flush)(struct kp_stage *stage);
+	/*
+	 * Does it hold bios that its own threads will hand on? They count as in flight when the
+	 * pipeline is drained. Optional: a stage without threads has none.
+	 */
+	bool (*busy)(struct kp_stage *stage);
+	/*
+	 * Drop what is kept of a range and could be read again. What is dirty stays. Optional: a
+	 * stage that keeps no data has none.
+	 */
+	void (*invalidate)(struct kp_stage *stage, struct kp_file *file, uint64_t pos,
+			   uint64_t len);
 	/* Derived counters are brought up to date. Optional. */
 	void (*stats)(struct kp_stage *stage);
 	/* Free everything; also called after a failed init. Optional. */
@@ -319,7 +335,9 @@ struct kp_device {
 	 * stage's own lock; nothing nests inside it.
 	 */
 	pthread_mutex_t lock;
-	pthread_cond_t progress; /* with lock: requests ended, for waiting threads but the owner */
+	/* With lock: the owner ended requests; for waiting threads but the owner. */
+	pthread_cond_t progress;
+	unsigned int progress_seq;
 };
 
 /**
@@ -461,6 +479,8 @@ struct kp_file {
 	bool block_device;
 	bool direct;
 	bool writable;
+	bool dsync;    /* opened O_DSYNC or O_SYNC: writes are written through */
+	int flags;     /* as given to kp_file_open() */
 	uint64_t size; /* when opened */
 	struct kp_file_key key;
 	struct kp_queue_limits limits;
@@ -484,6 +504,7 @@ struct kp_pipeline {
 	unsigned int depth;
 	bool synchronous;
 	bool shared;
+	int error;	   /* of what stages did on their own; kp_pipeline_destroy() returns it */
 	const void *owner; /* address of a thread-local variable of the owner */
 
 	/* Completed I/Os: a ring that only the owner touches, and a stack for everybody else. */
@@ -497,6 +518,13 @@ struct kp_pipeline {
 
 	/* Bios that a stage takes up again, in submission context: kp_pipeline_defer(). */
 	struct kp_bio *deferred; /* atomic stack, linked by bio->next */
+
+	/* Stages that lie between one with threads of its own and the device: kp_below_lock(). */
+	struct kp_stage *threaded; /* the stage with threads; NULL: no such stages */
+	pthread_mutex_t below;
+	const void *below_holder; /* atomic; as owner */
+	unsigned int below_depth;
+	bool flush_wanted; /* atomic; by the owner, of who is inside */
 };
 
 /*
@@ -514,6 +542,18 @@ void kp_pipeline_flush(struct kp_pipeline *pl, struct kp_stage *from);
  * Return: requests ended, 0 when the time ran out, -EAGAIN when nothing is in flight, -errno.
  */
 int kp_pipeline_wait(struct kp_pipeline *pl, struct kp_stage *from);
+
+/*
+ * kp_below_lock - enter the stages below the one with threads of its own.
+ *
+ * They are written for one thread. In a shared pipeline the threaded stage takes this around
+ * kp_stage_submit(stage->next, ...), on whatever thread; kp_pipeline_flush() takes it itself. A
+ * thread that waits inside keeps it, and may enter again. The owner never blocks here: it reaps,
+ * since who is inside may wait for that. Protects those stages; the device's lock and the pools'
+ * nest inside. Does nothing when there are no such stages.
+ */
+void kp_below_lock(struct kp_pipeline *pl);
+void kp_below_unlock(struct kp_pipeline *pl);
 
 /* kp_pipeline_drain - wait until nothing is in flight. Owner. */
 void kp_pipeline_drain(struct kp_pipeline *pl);

@@ -173,6 +173,17 @@ int kp_arena_object(struct kp_arena *arena, const char *type, const void *key, s
 	return ret;
 }
 
+void kp_arena_each(struct kp_arena *arena, const char *type, void (*visit)(void *object, void *arg),
+		   void *arg)
+{
+	unsigned int nr = __atomic_load_n(&arena->nr_objects, __ATOMIC_ACQUIRE);
+
+	for (unsigned int i = 0; i < nr; i++) {
+		if (!strcmp(arena->objects[i].type, type))
+			visit(arena->objects[i].object, arg);
+	}
+}
+
 struct kp_counter_slot *kp_counters_slot(struct kp_arena *arena)
 {
 	unsigned int i = __atomic_fetch_add(&arena->nr_slots, 1, __ATOMIC_RELAXED);

@@ -29,8 +29,10 @@ void kp_device_ended(struct kp_device *device, unsigned int nr)
 {
 	kp_device_lock(device);
 	kp_device_add_in_flight(device, -(int)nr);
-	if (device->shared)
+	if (device->shared) {
+		device->progress_seq++;
 		pthread_cond_broadcast(&device->progress);
+	}
 	kp_device_unlock(device);
 }
 

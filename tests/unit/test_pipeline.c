@@ -35,13 +35,20 @@ static unsigned int worker_needs(const struct kp_stage_config *config)
 	return KP_NEEDS_SHARED | KP_NEEDS_ASYNC_DEVICE;
 }
 
+static void submit_below(struct kp_stage *stage, struct kp_bio *bio)
+{
+	kp_below_lock(stage->pipeline);
+	kp_stage_submit(stage->next, bio);
+	kp_below_unlock(stage->pipeline);
+}
+
 static void second_submit(struct kp_stage *stage, struct kp_bio *bio)
 {
 	struct worker *worker = kp_container_of(stage, struct worker, second);
 
 	worker->on_owner += kp_pipeline_owned(stage->pipeline);
 	bio->private = NULL;
-	kp_stage_submit(stage->next, bio);
+	submit_below(stage, bio);
 }
 
 static const struct kp_stage_ops second_ops = { .name = "second", .submit = second_submit };
@@ -52,7 +59,7 @@ static void handle(struct worker *worker, struct kp_bio *bio)
 
 	switch (worker->way) {
 	case SUBMITS:
-		kp_stage_submit(worker->stage.next, bio);
+		submit_below(&worker->stage, bio);
 		kp_pipeline_flush(pl, worker->stage.next);
 		break;
 	case COMPLETES:
@@ -123,7 +130,7 @@ static void worker_submit(struct kp_stage *stage, struct kp_bio *bio)
 	struct worker *worker = kp_container_of(stage, struct worker, stage);
 
 	if (worker->way != COMPLETES && bio->iter.pos / BLOCK % 2) {
-		kp_stage_submit(stage->next, bio);
+		submit_below(stage, bio);
 		return;
 	}
 	pthread_mutex_lock(&worker->lock);
