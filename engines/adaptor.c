@@ -22,6 +22,7 @@ static struct kp_arena *arena;
 /* One thread_data: its pipeline and what it queued since the last commit. */
 struct job {
 	struct kp_pipeline *pipeline;
+	struct kp_counter_slot *slot;
 	bool synchronous;
 	bool told_alignment;
 	struct io_u **queued;
@@ -218,12 +219,6 @@ static int make_plan(struct thread_data *td, struct kp_plan *plan, char *why, si
 	return ret ? ret : plan_plug(td->eo, plan, why, size);
 }
 
-/* Offload workers count for the job that they work for. */
-static unsigned int job_number(const struct thread_data *td)
-{
-	return td->parent ? td->parent->thread_number : td->thread_number;
-}
-
 /* The variant of the engine's own policy. */
 static const char *planned_variant(const struct kp_plan *plan)
 {
@@ -244,9 +239,14 @@ static struct kp_counter_slot *fill_slot(const struct thread_data *td, const str
 	snprintf(slot->kernel, sizeof(slot->kernel), "%s", o->kernel ? o->kernel : "");
 	snprintf(slot->backend, sizeof(slot->backend), "%s", o->backend);
 	snprintf(slot->output, sizeof(slot->output), "%s", o->counters ? o->counters : "");
-	slot->job_number = job_number(td);
-	snprintf(slot->engine, sizeof(slot->engine), "%s", engine->name);
 	return slot;
+}
+
+/* A slot counts from when it has a job, which a worker of offload does not know from the start. */
+static void publish_slot(struct kp_counter_slot *slot, const struct thread_data *job)
+{
+	slot->job_number = job->thread_number;
+	snprintf(slot->engine, sizeof(slot->engine), "%s", engine->name);
 }
 
 /* ---- hooks: set-up ------------------------------------------------------------------------- */
@@ -314,8 +314,12 @@ static int create_pipeline(struct thread_data *td, struct job *job)
 		return ret; /* not here: set-up has asked the same */
 	config.nr_stages = plan.nr_stages;
 	device_config(td, &config.device);
-	config.slot = fill_slot(td, &plan);
-	return config.slot ? kp_pipeline_create(&job->pipeline, &config) : -ENOMEM;
+	config.slot = job->slot = fill_slot(td, &plan);
+	if (!job->slot)
+		return -ENOMEM;
+	if (td->thread_number)
+		publish_slot(job->slot, td);
+	return kp_pipeline_create(&job->pipeline, &config);
 }
 
 static int adaptor_init(struct thread_data *td)
@@ -420,9 +424,10 @@ static int adaptor_open_file(struct thread_data *td, struct fio_file *f)
 	if (ret) {
 		char what[256];
 
-		log_err("kpolicy: %s: job %s: filename=%s: cannot be opened%s: %s\n", engine->name,
-			td->o.name, f->file_name, td_write(td) || td_trim(td) ? " for writing" : "",
-			strerror(-ret));
+		if (ret != -EINVAL) /* of limits that contradict the device's the library spoke */
+			log_err("kpolicy: %s: job %s: filename=%s: cannot be opened%s: %s\n",
+				engine->name, td->o.name, f->file_name,
+				td_write(td) || td_trim(td) ? " for writing" : "", strerror(-ret));
 		snprintf(what, sizeof(what), "open(%s)", f->file_name);
 		td_verror(td, -ret, what);
 		return 1;
@@ -495,6 +500,8 @@ static int worker_file(struct thread_data *td, struct fio_file *f, struct kp_fil
 	if (!more)
 		return -ENOMEM;
 	job->files = more;
+	if (!job->nr_files)
+		publish_slot(job->slot, td->parent);
 	ret = kp_file_open(job->pipeline, f->file_name, open_flags(td, f) & ~O_CREAT,
 			   f->real_file_size, file);
 	if (!ret)

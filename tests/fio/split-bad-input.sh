@@ -48,7 +48,8 @@ for o in max_sectors_kb max_segments max_segment_size logical_block_size physica
 	fios "$o: min value out of range" "--$o=0"
 done
 ours 'max_sectors_kb=3:.*page' --max_sectors_kb=3
-ours 'max_sectors_kb=4294967295:' --max_sectors_kb=4294967295
+ours 'max_sectors_kb=5000000:' --max_sectors_kb=5000000
+fios 'max_sectors_kb: .*out of range' --max_sectors_kb=4294967295
 ours 'max_segment_size=2048:.*page' --max_segment_size=2048
 ours 'max_segment_size=4097:.*512' --max_segment_size=4097
 ours 'logical_block_size=100:.*power' --logical_block_size=100
@@ -62,7 +63,8 @@ ours 'counters=/no/such/folder/x:' --counters=/no/such/folder/x
 ours 'counters=/tmp:.*directory' --counters=/tmp
 ours 'null_completion=maybe:' --backend=null --null_completion=maybe
 ours 'null_badblocks=9-3:' --backend=null --null_badblocks=9-3
-ours 'null_queue_depth=|max value out of range|' --backend=null --null_badblocks=-1
+ours 'null_badblocks=-1:' --backend=null --null_badblocks=-1
+fios 'null_queue_depth: max value out of range' --null_queue_depth=5000
 ours 'verify=.*null_memory_backed' --backend=null --verify=crc32c
 
 say "blocks of a size that direct I/O refuses"
@@ -70,7 +72,7 @@ say "blocks of a size that direct I/O refuses"
 fio_refused 'target.tmp.*length 1000.*512' $job --filename=target.tmp --bs=1000
 untouched --bs=1000
 
-# file PATTERN OPTION...: a target that is not fit, on every device.
+# target PATTERN OPTION...: a target that is not fit, on every device.
 target() {
 	say "$*"
 	pattern=$1
@@ -84,7 +86,6 @@ target() {
 
 target 'filename=missing:' --filename=missing --allow_file_create=0
 target 'filename=/dev/missing:' --filename=/dev/missing
-target 'filename=/dev/missing/x:' --filename=/dev/missing/x
 target 'is a directory' "--filename=$KP_TMP"
 [ ! -e /dev/missing ] || fail "/dev/missing was made"
 
