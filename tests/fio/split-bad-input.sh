@@ -22,7 +22,8 @@ ours() {
 	# shellcheck disable=SC2086 # options
 	fio_refused "$1" $job --filename=target.tmp "$2" ${3:+"$3"}
 	untouched "$2"
-	# The same in a job that is a thread, and with two jobs of which one is good.
+	case $2 in --policy=* | --fault=*) ;; *) return 0 ;; esac
+	# The same in a job that is a thread.
 	# shellcheck disable=SC2086
 	fio_refused "$1" $job --thread=1 --filename=target.tmp "$2" ${3:+"$3"}
 	untouched "$2"
@@ -107,23 +108,20 @@ if [ "$(id -u)" = 0 ]; then
 				--filename=mnt/there
 		done
 		equal "checksum there" "$(cksum <"$KP_TMP/mnt/there")" "$sum"
-		umount "$KP_TMP/mnt"
 	fi
-	cp "$KP_TMP/target.tmp" "$KP_TMP/image"
-	loop=$(losetup --find --show -r "$KP_TMP/image" 2>/dev/null) || loop=
+	cp "$KP_TMP/target.tmp" "$KP_TMP/image.ro"
+	loop=$(losetup --find --show -r "$KP_TMP/image.ro" 2>/dev/null) || loop=
 	if [ "$loop" ]; then
 		at_exit "losetup -d $loop"
 		say "a read-only block device"
 		for b in psync libaio io_uring; do
 			for rw in write randtrim; do
 				# shellcheck disable=SC2086
-				fio_run $job --backend=$b --filename="$loop" --rw=$rw
-				[ "$fio_status" != 0 ] || fail "$rw on a read-only device"
-				grep -q 'not permitted\|denied\|Read-only' "$KP_TMP/err" ||
-					{ fio_said; fail "no word of why"; }
+				fio_refused "$loop: cannot be opened for writing: Read-only" $job \
+					--backend=$b --filename="$loop" --rw=$rw
 			done
 		done
-		equal "checksum of the device" "$(cksum <"$KP_TMP/image")" "$sum"
+		equal "checksum of the device" "$(cksum <"$KP_TMP/image.ro")" "$sum"
 	fi
 else
 	say "not root: no read-only targets"
