@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * libkpolicy: Linux I/O policies in userspace.
+ *
+ * An application makes an arena (shared memory, before it forks), one pipeline per thread that does
+ * I/O, opens files in it, and then submits and reaps I/Os. On the way to the device an I/O passes
+ * the stages of the pipeline, in the kernel's own order; a policy that is off is not there.
+ *
+ *	struct kp_arena *arena;
+ *	struct kp_pipeline *pl;
+ *	struct kp_file *file;
+ *	struct kp_io io = { .bio.op = KP_OP_READ, ... };
+ *
+ *	kp_arena_create(&arena, 0);
+ *	kp_pipeline_create(&pl, &config);
+ *	kp_file_open(pl, "/dev/loop0", O_RDONLY, &file);
+ *	kp_io_prepare(&io, KP_OP_READ, file, 0, buffer, 4096);
+ *	kp_submit(pl, &io);
+ *	kp_commit(pl);
+ *	kp_reap(pl, 1, 1, NULL);
+ *
+ * Rules that hold for every function: results are 0 (or a count) or -errno; nothing is printed
+ * except through kp_set_log(); 'owner' means the thread that created the pipeline.
+ */
+#ifndef KPOLICY_H
+#define KPOLICY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <time.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define KP_VERSION "0.1"
+
+#define KP_SECTOR_SHIFT 9
+#define KP_SECTOR_SIZE  512u
+#define KP_PAGE_SIZE    4096u
+#define KP_BIO_MAX_VECS 256u /* BIO_MAX_PAGES of the kernels reproduced here */
+
+struct kp_arena;
+struct kp_counter_slot;
+struct kp_file;
+struct kp_pipeline;
+struct kp_pool;
+
+/* ---- messages ------------------------------------------------------------------------------ */
+
+/**
+ * kp_set_log - say where one-line messages of the library go.
+ * @log: called with one complete line, without the newline; NULL for standard error.
+ *
+ * Call before any pipeline exists. @log may be called from any thread.
+ */
+void kp_set_log(void (*log)(const char *line));
+
+/* ---- queue limits -------------------------------------------------------------------------- */
+
+/**
+ * struct kp_queue_limits - what a block device accepts in one request, as queue_limits in the
+ * kernel. All sizes in bytes unless the name says otherwise.
+ */
+struct kp_queue_limits {
+	uint32_t logical_block_size;
+	uint32_t physical_block_size;
+	uint32_t max_sectors; /* sectors of 512 bytes */
+	uint32_t max_segments;
+	uint32_t max_segment_size;
+	uint32_t chunk_sectors;	    /* no request crosses a multiple of it; 0: no such boundary */
+	uint64_t seg_boundary_mask; /* no segment crosses it; the kernel's default is 4 GiB - 1 */
+	uint64_t virt_boundary_mask; /* gap rule: only first and last segment may miss it; 0: none */
+};
+
+/**
+ * struct kp_limit_options - limits a user sets in place of the device's own. 0: the device's own.
+ * @max_sectors_kb, like the sysfs file of that name, is in KiB.
+ */
+struct kp_limit_options {
+	uint32_t logical_block_size;
+	uint32_t physical_block_size;
+	uint32_t max_sectors_kb;
+	uint32_t max_segments;
+	uint32_t max_segment_size;
+	uint32_t chunk_sectors;
+};
+
+/**
+ * kp_limits_default - the block layer's defaults (blk_set_default_limits, 4.3 to 5.11).
+ */
+void kp_limits_default(struct kp_queue_limits *limits);
+
+/**
+ * kp_limits_read - read the limits of a block device from sysfs.
+ * @dev: device number of a disk, or of a partition, which has the limits of its disk.
+ *
+ * Return: 0; -ENODEV when @dev has no queue in sysfs (a network or btrfs file system).
+ * Any thread.
+ */
+int kp_limits_read(struct kp_queue_limits *limits, uint64_t dev);
+
+/**
+ * kp_limits_check_options - is what the user asked for possible at all?
+ * @why: receives one line that names option, value and remedy.
+ *
+ * Return: 0 or -EINVAL. Any thread.
+ */
+int kp_limits_check_options(const struct kp_limit_options *options, char *why, size_t why_size);
+
+/**
+ * kp_limits_override - lay the user's limits over the device's.
+ *
+ * Return: 0; -EINVAL with @why when the result contradicts itself. Any thread.
+ */
+int kp_limits_override(struct kp_queue_limits *limits, const struct kp_limit_options *options,
+		       char *why, size_t why_size);
+
+/* ---- bio ----------------------------------------------------------------------------------- */
+
+enum kp_op {
+	KP_OP_READ,
+	KP_OP_WRITE,
+	KP_OP_DISCARD,	  /* give the range back; later reads of it return anything */
+	KP_OP_FLUSH,	  /* fsync: what was completed before is durable, metadata too */
+	KP_OP_FDATASYNC,  /* fdatasync: only the metadata that reading needs */
+	KP_OP_SYNC_RANGE, /* sync_file_range over the bio's range */
+	KP_NR_OPS,
+};
+
+static inline bool kp_op_has_data(unsigned int op)
+{
+	return op <= KP_OP_WRITE;
+}
+
+/** struct kp_segment - a piece of memory; bio_vec in the kernel, where it lies in one page. */
+struct kp_segment {
+	void *addr;
+	size_t len;
+};
+
+/** struct kp_iter - where a bio stands: bvec_iter in the kernel, with bytes instead of sectors. */
+struct kp_iter {
+	uint64_t pos;  /* byte position on the file or device */
+	uint64_t size; /* bytes left */
+	uint32_t idx;  /* current segment */
+	uint32_t pad;
+	size_t done; /* bytes of the current segment already behind us */
+};
+
+enum kp_bio_flags {
+	KP_BIO_CHAIN = 1 << 0,	 /* 'remaining' counts: the bio has children (BIO_CHAIN) */
+	KP_BIO_NOMERGE = 1 << 1, /* the plug must not merge it (REQ_NOMERGE) */
+	KP_BIO_SYNC = 1 << 2,	 /* somebody waits for it in place (is_sync_kiocb, REQ_SYNC) */
+	KP_BIO_DSYNC = 1 << 3,	 /* written through: O_DSYNC or O_SYNC */
+	KP_BIO_FIRST_PRIVATE = 1 << 8, /* this and above: for the stage that made the bio */
+};
+
+/**
+ * struct kp_bio - one block I/O.
+ *
+ * The vector is immutable and may be shared: split bios have their own iterator over the vector
+ * of the bio they were cut from, which outlives them because they are chained to it.
+ */
+struct kp_bio {
+	struct kp_iter iter;
+	const struct kp_segment *vec;
+	uint16_t op;
+	uint16_t flags;
+	int32_t status;	    /* 0 or -errno; the first error wins */
+	uint32_t remaining; /* atomic; itself and the children still in flight, under KP_BIO_CHAIN */
+	uint32_t nr_vecs;
+	uint64_t resid; /* atomic; bytes at the end that were not transferred: a read across EOF */
+	struct kp_file *file;
+	struct kp_bio *parent;		  /* ended when this and its other children are */
+	void (*end_io)(struct kp_bio *bio); /* any thread; must not submit */
+	void *private;			  /* for whoever set end_io */
+	struct kp_bio *next; /* list link of who holds the bio; bios of one request */
+	struct kp_pool *pool;		/* where the bio goes when freed */
+	struct kp_segment *own_vec;	/* vector freed with the bio */
+	uint32_t own_class;
+};
+
+/**
+ * struct kp_io - one read, write, trim or sync of the application: its bio and its result.
+ *
+ * The application owns it, and the buffer, from kp_submit() until kp_reap() hands it back or
+ * kp_submit_wait() returns.
+ */
+struct kp_io {
+	struct kp_bio bio;
+	struct kp_segment segment;
+	struct kp_pipeline *pipeline;
+	struct kp_io *next;
+	void *private; /* the application's own */
+	bool waiting;  /* inside kp_submit_wait() */
+	bool done;     /* atomic */
+};
+
+/** kp_io_prepare - fill in an I/O. @buffer NULL and @len 0 for the sync operations. */
+static inline void kp_io_prepare(struct kp_io *io, enum kp_op op, struct kp_file *file,
+				 uint64_t pos, void *buffer, size_t len)
+{
+	io->segment.addr = buffer;
+	io->segment.len = len;
+	io->bio.iter = (struct kp_iter){ .pos = pos, .size = len };
+	io->bio.vec = &io->segment;
+	io->bio.nr_vecs = 1;
+	io->bio.op = op;
+	io->bio.flags = 0;
+	io->bio.file = file;
+}
+
+/** kp_io_error - 0 or the -errno of a finished I/O. */
+static inline int kp_io_error(const struct kp_io *io)
+{
+	return io->bio.status;
+}
+
+/** kp_io_resid - bytes at its end that a finished I/O did not transfer. */
+static inline uint64_t kp_io_resid(const struct kp_io *io)
+{
+	return io->bio.resid;
+}
+
+/* ---- policies and their variants ----------------------------------------------------------- */
+
+/**
+ * struct kp_variant - a row of a policy's table: what one range of kernels did.
+ * @since, @until: first and last release that did it, both included, NULL where no release did.
+ */
+struct kp_variant {
+	const char *name; /* policy=NAME */
+	const char *since;
+	const char *until;
+	const char *commit;
+	const char *summary; /* what it does, one line */
+	const char *omits;   /* what it leaves out of what the kernel did, one line, or NULL */
+};
+
+struct kp_stage_ops;
+
+/** struct kp_policy - a stage and its table of variants. */
+struct kp_policy {
+	const char *name;
+	const char *summary;
+	const char *default_variant;
+	const struct kp_stage_ops *ops;
+	const void *rows; /* each begins with a struct kp_variant */
+	size_t row_size;
+	unsigned int nr_rows;
+};
+
+/** kp_policies - every policy of this library, in the order of the pipeline, then NULL. */
+extern const struct kp_policy *const kp_policies[];
+
+extern const struct kp_policy kp_split_policy;
+
+/** kp_policy_variant - row @i of @policy, NULL past the last. Any thread. */
+const struct kp_variant *kp_policy_variant(const struct kp_policy *policy, unsigned int i);
+
+/**
+ * kp_policy_find - the variant that a user asked for.
+ * @name: policy=NAME, or NULL.
+ * @kernel: kernel=VERSION such as 4.3-rc1, 4.9 or 5.10.7, or NULL.
+ * @variant: receives the row; NULL for name "none", which switches the stage off.
+ * @why: receives one line that lists what is known.
+ *
+ * With neither, the policy's default. Return: 0; -ENOENT unknown; -EINVAL both given and they
+ * disagree. Any thread.
+ */
+int kp_policy_find(const struct kp_policy *policy, const char *name, const char *kernel,
+		   const struct kp_variant **variant, char *why, size_t why_size);
+
+/** kp_version_compare - order two kernel versions; a missing patch level matches any. */
+int kp_version_compare(const char *a, const char *b);
+
+/* ---- arena --------------------------------------------------------------------------------- */
+
+/**
+ * kp_arena_create - reserve memory that forked children share.
+ * @size: bytes of address space, 0 for the default of 4 TiB. Memory is used as it is touched.
+ *
+ * Call before forking. It leaves nothing behind in any file system.
+ * Return: 0 or -ENOMEM.
+ */
+int kp_arena_create(struct kp_arena **arena, size_t size);
+
+/** kp_arena_destroy - unmap the arena in this process. No pipeline may use it any more. */
+void kp_arena_destroy(struct kp_arena *arena);
+
+/**
+ * kp_arena_alloc - zeroed memory at the same address in every process, page aligned.
+ *
+ * Any thread of any process that inherited the arena. Return: NULL when the space is used up.
+ */
+void *kp_arena_alloc(struct kp_arena *arena, size_t size);
+
+/** kp_arena_release - give the memory of a range back; it reads as zeroes afterwards. */
+int kp_arena_release(struct kp_arena *arena, void *addr, size_t size);
+
+/**
+ * kp_arena_object - find or make the shared object of a name.
+ * @type: who owns the object, for example "null".
+ * @key: which one; at most KP_KEY_MAX bytes.
+ * @init: fills in a new object, called with the registry locked; may be NULL.
+ *
+ * A process that dies half-way leaves either no object or a whole one.
+ * Return: 0; -ENOMEM; -ENAMETOOLONG; the error of @init.
+ */
+#define KP_KEY_MAX 256
+int kp_arena_object(struct kp_arena *arena, const char *type, const void *key, size_t key_len,
+		    size_t size, int (*init)(void *object, void *arg), void *arg, void **object);
+
+/* ---- counters ------------------------------------------------------------------------------ */
+
+enum kp_counter_kind {
+	KP_COUNTER_SUM, /* added up over the slots */
+	KP_COUNTER_MAX, /* the largest of the slots */
+	KP_COUNTER_SIZES, /* histogram of sizes in bytes by powers of two: KP_SIZE_BUCKETS values */
+};
+
+#define KP_SIZE_BUCKETS 16 /* 512 B and less, 1 KiB, ... 8 MiB, more */
+
+struct kp_counter_desc {
+	const char *name; /* ends in its unit: _ns, _bytes; a plain number otherwise */
+	enum kp_counter_kind kind;
+};
+
+/** Counters that every pipeline has, whatever its stages. */
+enum kp_core_counter {
+	KP_IOS,		/* I/Os of the application that completed */
+	KP_BYTES,	/* bytes they transferred */
+	KP_BIOS,	/* bios that reached the device */
+	KP_REQUESTS,	/* requests it got: fewer than bios when the plug merged */
+	KP_SPLITS,	/* times a bio was cut in two at a queue limit */
+	KP_VECS_COPIED, /* segments of a vector copied for that */
+	KP_BIO_SIZES,
+	KP_REQUEST_SIZES = KP_BIO_SIZES + KP_SIZE_BUCKETS,
+	KP_NR_CORE_COUNTERS = KP_REQUEST_SIZES + KP_SIZE_BUCKETS,
+};
+
+#define KP_MAX_COUNTERS 512
+
+/** struct kp_counter_slot - the counters of one pipeline, in the arena. One thread writes. */
+struct kp_counter_slot {
+	char job[64];
+	char engine[16];
+	char policy[32];
+	char kernel[16];
+	char backend[16];
+	char output[256]; /* counters=FILE */
+	uint32_t job_number; /* slots of the same number are one job */
+	uint32_t nr_values;
+	uint64_t values[KP_MAX_COUNTERS]; /* atomic, relaxed */
+};
+
+/** kp_counters_slot - a fresh slot; slots live as long as the arena. Return: NULL when full. */
+struct kp_counter_slot *kp_counters_slot(struct kp_arena *arena);
+
+struct kp_stage_config;
+
+/**
+ * kp_counters_write - write the counters of an arena as JSON.
+ * @stages, @nr_stages: the stages that the slots' pipelines may have; their counters follow the
+ * core ones in this order.
+ * @output: only the slots that name this file; NULL for all.
+ * @generator: the value of the "fio" member.
+ *
+ * The file appears whole or not at all. Any one thread, after the jobs ended.
+ * Return: 0 or -errno.
+ */
+int kp_counters_write(struct kp_arena *arena, const struct kp_stage_ops *const *stages,
+		      unsigned int nr_stages, const char *output, const char *generator);
+
+/** kp_counters_print - the same for people: a few lines to @to, zero counters left out. */
+void kp_counters_print(struct kp_arena *arena, const struct kp_stage_ops *const *stages,
+		       unsigned int nr_stages, FILE *to);
+
+/** kp_counters_outputs - call @visit once for every file that a slot names. */
+int kp_counters_outputs(struct kp_arena *arena, int (*visit)(const char *output, void *arg),
+			void *arg);
+
+/* ---- pipeline ------------------------------------------------------------------------------ */
+
+/** struct kp_null_options - the null device, in null_blk's vocabulary. */
+struct kp_null_options {
+	uint64_t read_nsec;   /* latency of a read */
+	uint64_t write_nsec;  /* latency of a write or discard */
+	uint64_t submit_nsec; /* serial time the device spends on each request it is handed */
+	uint64_t mbps;	      /* bandwidth in MB/s (10^6), 0: unlimited */
+	uint32_t queue_depth; /* requests served at once; 0: 64 */
+	bool memory_backed;   /* contents are kept */
+	bool synchronous;     /* complete inside submission */
+	const char *badblocks; /* sectors that fail: "16-23,1024-1031"; NULL: none */
+};
+
+/** struct kp_device_config - the bottom stage. */
+struct kp_device_config {
+	const char *backend; /* a name of kp_backends */
+	struct kp_limit_options limits;
+	struct kp_null_options null;
+	const char *fault; /* for tests: "corrupt", "error:N", "short:N"; NULL: none */
+};
+
+/** kp_backends - the names of the devices, then NULL. */
+extern const char *const kp_backends[];
+
+/** struct kp_stage_config - a policy that is switched on. */
+struct kp_stage_config {
+	const struct kp_policy *policy;
+	const struct kp_variant *variant;
+	const void *options; /* the policy's own struct, such as kp_split_options; NULL: defaults */
+};
+
+/** struct kp_split_options - options of the split policy. */
+struct kp_split_options {
+	/*
+	 * Pages that adjoin in the buffer are taken as adjoining in memory too, as they do in huge
+	 * pages. Otherwise, as with ordinary pages, each page is a segment of its own.
+	 */
+	bool adjacent_pages;
+};
+
+struct kp_pipeline_config {
+	struct kp_arena *arena;
+	struct kp_counter_slot *slot; /* NULL: count into memory of the pipeline's own */
+	const struct kp_stage_config *stages; /* in the order of kp_policies */
+	unsigned int nr_stages;
+	struct kp_device_config device;
+	unsigned int depth;   /* I/Os in flight at most */
+	uint64_t max_io_size; /* bytes of the largest I/O; pools are sized by it */
+	bool synchronous;     /* every I/O goes through kp_submit_wait() */
+	const volatile bool *terminate; /* set by anyone: waits end. NULL: never */
+};
+
+/**
+ * kp_pipeline_create - make the pipeline of the calling thread, its owner.
+ *
+ * Return: 0; -EINVAL a stage or device refuses its options (the log says why); -ENOMEM; what the
+ * device's interface answered.
+ */
+int kp_pipeline_create(struct kp_pipeline **pl, const struct kp_pipeline_config *config);
+
+/** kp_pipeline_destroy - wait for what is in flight and free everything. Owner. */
+void kp_pipeline_destroy(struct kp_pipeline *pl);
+
+/**
+ * kp_file_open - open a file or block device in a pipeline.
+ * @flags: as open(2). O_DIRECT is added; where the file system has none, the log says 'not
+ * direct' once. The null device opens nothing and looks for nothing.
+ * @size: for the null device the size of its model; otherwise 0.
+ *
+ * Owner. Return: 0 or -errno.
+ */
+int kp_file_open(struct kp_pipeline *pl, const char *path, int flags, uint64_t size,
+		 struct kp_file **file);
+
+/** kp_file_close - close it. No I/O on it may be in flight. Owner. Return: 0 or -errno. */
+int kp_file_close(struct kp_file *file);
+
+/** kp_file_fd - its descriptor, -1 on the null device. */
+int kp_file_fd(const struct kp_file *file);
+
+/** kp_file_limits - the queue limits in force on it. */
+const struct kp_queue_limits *kp_file_limits(const struct kp_file *file);
+
+/**
+ * kp_submit - hand an I/O to the first stage.
+ *
+ * It may be held until kp_commit(). A policy that must wait does so here.
+ * Owner. Return: 0; -EBUSY when 'depth' I/Os are in flight: reap first.
+ */
+int kp_submit(struct kp_pipeline *pl, struct kp_io *io);
+
+/** kp_commit - end of a batch: everything held goes to the device. Owner. 0 or -errno. */
+int kp_commit(struct kp_pipeline *pl);
+
+/** kp_submit_wait - do one I/O and wait for it. Never busy. Owner. Return: kp_io_error(). */
+int kp_submit_wait(struct kp_pipeline *pl, struct kp_io *io);
+
+/**
+ * kp_reap - collect finished I/Os.
+ * @min: wait until this many are there. @max: take at most this many.
+ * @timeout: NULL to wait without limit.
+ *
+ * Owner. Return: how many, readable with kp_reaped() until the next call; -errno.
+ */
+int kp_reap(struct kp_pipeline *pl, unsigned int min, unsigned int max,
+	    const struct timespec *timeout);
+
+/** kp_reaped - I/O @i of those that kp_reap() just returned. */
+struct kp_io *kp_reaped(struct kp_pipeline *pl, unsigned int i);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
