@@ -35,18 +35,16 @@
 extern "C" {
 #endif
 
-#define KP_VERSION "0.1"
-
 #define KP_SECTOR_SHIFT 9
-#define KP_SECTOR_SIZE  512u
-#define KP_PAGE_SIZE    4096u
+#define KP_SECTOR_SIZE	512u
+#define KP_PAGE_SIZE	4096u
 #define KP_BIO_MAX_VECS 256u /* BIO_MAX_PAGES of the kernels reproduced here */
 
 struct kp_arena;
+struct kp_bio_set;
 struct kp_counter_slot;
 struct kp_file;
 struct kp_pipeline;
-struct kp_pool;
 
 /* ---- messages ------------------------------------------------------------------------------ */
 
@@ -72,7 +70,8 @@ struct kp_queue_limits {
 	uint32_t max_segment_size;
 	uint32_t chunk_sectors;	    /* no request crosses a multiple of it; 0: no such boundary */
 	uint64_t seg_boundary_mask; /* no segment crosses it; the kernel's default is 4 GiB - 1 */
-	uint64_t virt_boundary_mask; /* gap rule: only first and last segment may miss it; 0: none */
+	uint64_t
+		virt_boundary_mask; /* gap rule: only first and last segment may miss it; 0: none */
 };
 
 /**
@@ -169,17 +168,18 @@ struct kp_bio {
 	const struct kp_segment *vec;
 	uint16_t op;
 	uint16_t flags;
-	int32_t status;	    /* 0 or -errno; the first error wins */
-	uint32_t remaining; /* atomic; itself and the children still in flight, under KP_BIO_CHAIN */
+	int32_t status; /* 0 or -errno; the first error wins */
+	uint32_t
+		remaining; /* atomic; itself and the children still in flight, under KP_BIO_CHAIN */
 	uint32_t nr_vecs;
 	uint64_t resid; /* atomic; bytes at the end that were not transferred: a read across EOF */
 	struct kp_file *file;
-	struct kp_bio *parent;		  /* ended when this and its other children are */
+	struct kp_bio *parent;		    /* ended when this and its other children are */
 	void (*end_io)(struct kp_bio *bio); /* any thread; must not submit */
-	void *private;			  /* for whoever set end_io */
-	struct kp_bio *next; /* list link of who holds the bio; bios of one request */
-	struct kp_pool *pool;		/* where the bio goes when freed */
-	struct kp_segment *own_vec;	/* vector freed with the bio */
+	void *private;			    /* for whoever set end_io */
+	struct kp_bio *next;	    /* list link of who holds the bio; bios of one request */
+	struct kp_bio_set *set;	    /* whose pools it came from and goes back to */
+	struct kp_segment *own_vec; /* vector freed with the bio */
 	uint32_t own_class;
 };
 
@@ -281,7 +281,8 @@ int kp_version_compare(const char *a, const char *b);
 
 /**
  * kp_arena_create - reserve memory that forked children share.
- * @size: bytes of address space, 0 for the default of 4 TiB. Memory is used as it is touched.
+ * @size: bytes of address space; 0: 4 TiB, or what there is of it. Memory is used as it is
+ * touched.
  *
  * Call before forking. It leaves nothing behind in any file system.
  * Return: 0 or -ENOMEM.
@@ -317,8 +318,8 @@ int kp_arena_object(struct kp_arena *arena, const char *type, const void *key, s
 /* ---- counters ------------------------------------------------------------------------------ */
 
 enum kp_counter_kind {
-	KP_COUNTER_SUM, /* added up over the slots */
-	KP_COUNTER_MAX, /* the largest of the slots */
+	KP_COUNTER_SUM,	  /* added up over the slots */
+	KP_COUNTER_MAX,	  /* the largest of the slots */
 	KP_COUNTER_SIZES, /* histogram of sizes in bytes by powers of two: KP_SIZE_BUCKETS values */
 };
 
@@ -342,7 +343,7 @@ enum kp_core_counter {
 	KP_NR_CORE_COUNTERS = KP_REQUEST_SIZES + KP_SIZE_BUCKETS,
 };
 
-#define KP_MAX_COUNTERS 512
+#define KP_MAX_COUNTERS 1024
 
 /** struct kp_counter_slot - the counters of one pipeline, in the arena. One thread writes. */
 struct kp_counter_slot {
@@ -351,7 +352,7 @@ struct kp_counter_slot {
 	char policy[32];
 	char kernel[16];
 	char backend[16];
-	char output[256]; /* counters=FILE */
+	char output[256];    /* counters=FILE */
 	uint32_t job_number; /* slots of the same number are one job */
 	uint32_t nr_values;
 	uint64_t values[KP_MAX_COUNTERS]; /* atomic, relaxed */
@@ -360,24 +361,20 @@ struct kp_counter_slot {
 /** kp_counters_slot - a fresh slot; slots live as long as the arena. Return: NULL when full. */
 struct kp_counter_slot *kp_counters_slot(struct kp_arena *arena);
 
-struct kp_stage_config;
-
 /**
  * kp_counters_write - write the counters of an arena as JSON.
- * @stages, @nr_stages: the stages that the slots' pipelines may have; their counters follow the
- * core ones in this order.
+ * @policies: whose counters follow the core ones, then NULL.
  * @output: only the slots that name this file; NULL for all.
  * @generator: the value of the "fio" member.
  *
  * The file appears whole or not at all. Any one thread, after the jobs ended.
  * Return: 0 or -errno.
  */
-int kp_counters_write(struct kp_arena *arena, const struct kp_stage_ops *const *stages,
-		      unsigned int nr_stages, const char *output, const char *generator);
+int kp_counters_write(struct kp_arena *arena, const struct kp_policy *const *policies,
+		      const char *output, const char *generator);
 
 /** kp_counters_print - the same for people: a few lines to @to, zero counters left out. */
-void kp_counters_print(struct kp_arena *arena, const struct kp_stage_ops *const *stages,
-		       unsigned int nr_stages, FILE *to);
+void kp_counters_print(struct kp_arena *arena, const struct kp_policy *const *policies, FILE *to);
 
 /** kp_counters_outputs - call @visit once for every file that a slot names. */
 int kp_counters_outputs(struct kp_arena *arena, int (*visit)(const char *output, void *arg),
@@ -387,13 +384,13 @@ int kp_counters_outputs(struct kp_arena *arena, int (*visit)(const char *output,
 
 /** struct kp_null_options - the null device, in null_blk's vocabulary. */
 struct kp_null_options {
-	uint64_t read_nsec;   /* latency of a read */
-	uint64_t write_nsec;  /* latency of a write or discard */
-	uint64_t submit_nsec; /* serial time the device spends on each request it is handed */
-	uint64_t mbps;	      /* bandwidth in MB/s (10^6), 0: unlimited */
-	uint32_t queue_depth; /* requests served at once; 0: 64 */
-	bool memory_backed;   /* contents are kept */
-	bool synchronous;     /* complete inside submission */
+	uint64_t read_nsec;    /* latency of a read */
+	uint64_t write_nsec;   /* latency of a write or discard */
+	uint64_t submit_nsec;  /* serial time the device spends on each request it is handed */
+	uint64_t mbps;	       /* bandwidth in MB/s (10^6), 0: unlimited */
+	uint32_t queue_depth;  /* requests served at once; 0: 64 */
+	bool memory_backed;    /* contents are kept */
+	bool synchronous;      /* complete inside submission */
 	const char *badblocks; /* sectors that fail: "16-23,1024-1031"; NULL: none */
 };
 
@@ -426,13 +423,13 @@ struct kp_split_options {
 
 struct kp_pipeline_config {
 	struct kp_arena *arena;
-	struct kp_counter_slot *slot; /* NULL: count into memory of the pipeline's own */
+	struct kp_counter_slot *slot;	      /* NULL: count into memory of the pipeline's own */
 	const struct kp_stage_config *stages; /* in the order of kp_policies */
 	unsigned int nr_stages;
 	struct kp_device_config device;
-	unsigned int depth;   /* I/Os in flight at most */
-	uint64_t max_io_size; /* bytes of the largest I/O; pools are sized by it */
-	bool synchronous;     /* every I/O goes through kp_submit_wait() */
+	unsigned int depth;		/* I/Os in flight at most */
+	uint64_t max_io_size;		/* bytes of the largest I/O; pools are sized by it */
+	bool synchronous;		/* every I/O goes through kp_submit_wait() */
 	const volatile bool *terminate; /* set by anyone: waits end. NULL: never */
 };
 
@@ -443,6 +440,14 @@ struct kp_pipeline_config {
  * device's interface answered.
  */
 int kp_pipeline_create(struct kp_pipeline **pl, const struct kp_pipeline_config *config);
+
+/**
+ * kp_pipeline_buffers - tell the device where the application's buffers lie.
+ *
+ * io_uring registers them with the kernel; elsewhere, and where that fails, nothing changes.
+ * Owner, before the first I/O.
+ */
+void kp_pipeline_buffers(struct kp_pipeline *pl, void *start, size_t size);
 
 /** kp_pipeline_destroy - wait for what is in flight and free everything. Owner. */
 void kp_pipeline_destroy(struct kp_pipeline *pl);
@@ -458,7 +463,7 @@ void kp_pipeline_destroy(struct kp_pipeline *pl);
 int kp_file_open(struct kp_pipeline *pl, const char *path, int flags, uint64_t size,
 		 struct kp_file **file);
 
-/** kp_file_close - close it. No I/O on it may be in flight. Owner. Return: 0 or -errno. */
+/** kp_file_close - wait for what is in flight, then close it. Owner. Return: 0 or -errno. */
 int kp_file_close(struct kp_file *file);
 
 /** kp_file_fd - its descriptor, -1 on the null device. */

@@ -1,0 +1,617 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The only code between fio and the pipeline. fio's conventions end here: an io_u becomes a
+ * kp_io, positive error numbers become negative ones.
+ *
+ * A job is synchronous (FIO_SYNCIO, ended inside queue) on the psync backend, and on a null device
+ * that completes in submission; it is asynchronous otherwise.
+ */
+#include <fcntl.h>
+#include <stdlib.h>
+
+#include "adaptor.h"
+#include "verify.h"
+
+#define MAX_OPTIONS	 96
+#define POLICY_HELP_SIZE 1536
+
+static const struct kp_engine *engine;
+static struct kp_arena *arena;
+
+/* One thread_data: its pipeline and what it queued since the last commit. */
+struct job {
+	struct kp_pipeline *pipeline;
+	bool synchronous;
+	bool told_alignment;
+	struct io_u **queued;
+	unsigned int nr_queued;
+};
+
+/* ---- from options to a pipeline ------------------------------------------------------------ */
+
+int kp_plan_policy(struct kp_plan *plan, const struct kp_policy *policy, const char *name,
+		   const char *kernel, const void *options, char *why, size_t why_size)
+{
+	const struct kp_variant *variant;
+	int ret = kp_policy_find(policy, name, kernel, &variant, why, why_size);
+
+	if (!ret && variant)
+		plan->stages[plan->nr_stages++] =
+			(struct kp_stage_config){ policy, variant, options };
+	return ret;
+}
+
+static bool is_null(const struct kp_engine_options *o)
+{
+	return !strcmp(o->backend, "null");
+}
+
+/* Does the job complete inside queue()? */
+static bool is_synchronous(const struct thread_data *td)
+{
+	const struct kp_engine_options *o = td->eo;
+
+	if (!is_null(o))
+		return !strcmp(o->backend, "psync");
+	if (o->null_completion)
+		return !strcmp(o->null_completion, "sync");
+	return td->o.iodepth == 1;
+}
+
+static void device_config(const struct thread_data *td, struct kp_device_config *device)
+{
+	const struct kp_engine_options *o = td->eo;
+	unsigned long long both = o->null_completion_nsec;
+
+	*device = (struct kp_device_config){
+		.backend = o->backend,
+		.fault = o->fault,
+		.limits = {
+			.logical_block_size = o->logical_block_size,
+			.physical_block_size = o->physical_block_size,
+			.max_sectors_kb = o->max_sectors_kb,
+			.max_segments = o->max_segments,
+			.max_segment_size = o->max_segment_size,
+			.chunk_sectors = o->chunk_sectors,
+		},
+		.null = {
+			.read_nsec = o->null_read_nsec ? o->null_read_nsec : both,
+			.write_nsec = o->null_write_nsec ? o->null_write_nsec : both,
+			.submit_nsec = o->null_submit_nsec,
+			.mbps = o->null_mbps,
+			.queue_depth = o->null_queue_depth,
+			.memory_backed = o->null_memory_backed,
+			.synchronous = is_null(o) && is_synchronous(td),
+			.badblocks = o->null_badblocks,
+		},
+	};
+}
+
+static bool known_backend(const char *name)
+{
+	for (unsigned int i = 0; kp_backends[i]; i++) {
+		if (!strcmp(kp_backends[i], name))
+			return true;
+	}
+	return false;
+}
+
+/* What can be wrong with options, before any file is touched. */
+static int check_options(const struct thread_data *td, char *why, size_t size)
+{
+	const struct kp_engine_options *o = td->eo;
+	struct kp_device_config device;
+
+	if (!known_backend(o->backend)) {
+		snprintf(why, size, "backend=%s: unknown, give libaio, io_uring, psync or null",
+			 o->backend);
+		return -EINVAL;
+	}
+	if (o->null_completion && strcmp(o->null_completion, "sync") &&
+	    strcmp(o->null_completion, "async")) {
+		snprintf(why, size, "null_completion=%s: unknown, give sync or async",
+			 o->null_completion);
+		return -EINVAL;
+	}
+	if (is_null(o) && !o->null_memory_backed && td->o.verify != VERIFY_NONE &&
+	    td->o.verify != VERIFY_NULL) {
+		snprintf(why, size,
+			 "verify= on backend=null: it keeps no data, give null_memory_backed=1");
+		return -EINVAL;
+	}
+	device_config(td, &device);
+	return kp_limits_check_options(&device.limits, why, size);
+}
+
+static int make_plan(struct thread_data *td, struct kp_plan *plan)
+{
+	char why[512];
+	int ret;
+
+	plan->nr_stages = 0;
+	ret = check_options(td, why, sizeof(why));
+	if (!ret)
+		ret = engine->plan(td->eo, plan, why, sizeof(why));
+	if (ret)
+		log_err("kpolicy: %s: job %s: %s\n", engine->name, td->o.name, why);
+	return ret;
+}
+
+/* Offload workers count for the job that they work for. */
+static unsigned int job_number(const struct thread_data *td)
+{
+	return td->parent ? td->parent->thread_number : td->thread_number;
+}
+
+static struct kp_counter_slot *fill_slot(const struct thread_data *td, const struct kp_plan *plan)
+{
+	const struct kp_engine_options *o = td->eo;
+	struct kp_counter_slot *slot = kp_counters_slot(arena);
+	const char *policy = plan->nr_stages ? plan->stages[0].variant->name : "none";
+
+	if (!slot)
+		return NULL;
+	snprintf(slot->job, sizeof(slot->job), "%s", td->o.name);
+	snprintf(slot->policy, sizeof(slot->policy), "%s", policy);
+	snprintf(slot->kernel, sizeof(slot->kernel), "%s", o->kernel ? o->kernel : "");
+	snprintf(slot->backend, sizeof(slot->backend), "%s", o->backend);
+	snprintf(slot->output, sizeof(slot->output), "%s", o->counters ? o->counters : "");
+	slot->job_number = job_number(td);
+	snprintf(slot->engine, sizeof(slot->engine), "%s", engine->name);
+	return slot;
+}
+
+/* ---- hooks: set-up ------------------------------------------------------------------------- */
+
+/*
+ * In the parent, before files are laid out. fio leaves the sizes of files to an engine with this
+ * hook; for a null device there is no file, so that none is looked for or made.
+ */
+static int adaptor_setup(struct thread_data *td)
+{
+	const struct kp_engine_options *o = td->eo;
+	struct kp_plan plan;
+	struct fio_file *f;
+	unsigned int i;
+
+	if (make_plan(td, &plan)) {
+		td_verror(td, EINVAL, "kpolicy options");
+		return 1;
+	}
+	if (is_null(o))
+		kp_fio_set_flags(td, FIO_DISKLESSIO | FIO_NODISKUTIL);
+	for_each_file (td, f, i) {
+		if (!is_null(o) && td_io_get_file_size(td, f)) {
+			if (td->error != ENOENT) {
+				log_err("%s\n", td->verror);
+				return 1;
+			}
+			td->error = 0; /* fio lays the file out */
+			td->verror[0] = '\0';
+		}
+		if (is_null(o) || f->real_file_size == -1ULL)
+			f->real_file_size = td->o.size ? td->o.size / td->o.nr_files : -1ULL;
+	}
+	return 0;
+}
+
+static int adaptor_get_file_size(struct thread_data *td, struct fio_file *f)
+{
+	if (is_null(td->eo))
+		return 0;
+	return generic_get_file_size(td, f);
+}
+
+static int create_pipeline(struct thread_data *td, struct job *job)
+{
+	struct kp_plan plan;
+	struct kp_pipeline_config config = {
+		.arena = arena,
+		.stages = plan.stages,
+		.depth = td->o.iodepth,
+		.max_io_size = td_max_bs(td),
+		.synchronous = job->synchronous,
+		.terminate = &td->terminate,
+	};
+	int ret = make_plan(td, &plan);
+
+	if (ret)
+		return ret;
+	config.nr_stages = plan.nr_stages;
+	device_config(td, &config.device);
+	config.slot = fill_slot(td, &plan);
+	return config.slot ? kp_pipeline_create(&job->pipeline, &config) : -ENOMEM;
+}
+
+static int adaptor_init(struct thread_data *td)
+{
+	struct job *job = calloc(1, sizeof(*job));
+	int ret = -ENOMEM;
+
+	if (job) {
+		job->synchronous = is_synchronous(td);
+		job->queued = calloc(td->o.iodepth + 1, sizeof(*job->queued));
+		if (job->queued)
+			ret = create_pipeline(td, job);
+	}
+	if (ret) {
+		if (job)
+			free(job->queued);
+		free(job);
+		td_verror(td, -ret, "kpolicy pipeline");
+		return 1;
+	}
+	if (job->synchronous)
+		kp_fio_set_flags(td, FIO_SYNCIO);
+	td->io_ops_data = job;
+	return 0;
+}
+
+static int adaptor_post_init(struct thread_data *td)
+{
+	struct job *job = td->io_ops_data;
+
+	if (td->orig_buffer)
+		kp_pipeline_buffers(job->pipeline, td->orig_buffer, td->orig_buffer_size);
+	return 0;
+}
+
+static void adaptor_cleanup(struct thread_data *td)
+{
+	struct job *job = td->io_ops_data;
+
+	if (!job)
+		return;
+	kp_pipeline_destroy(job->pipeline);
+	free(job->queued);
+	free(job);
+}
+
+static int adaptor_io_u_init(struct thread_data *td, struct io_u *io_u)
+{
+	struct kp_io *io = aligned_alloc(64, (sizeof(*io) + 63) / 64 * 64);
+
+	(void)td;
+	if (!io)
+		return 1;
+	memset(io, 0, sizeof(*io));
+	io->private = io_u;
+	io_u->engine_data = io;
+	return 0;
+}
+
+static void adaptor_io_u_free(struct thread_data *td, struct io_u *io_u)
+{
+	(void)td;
+	free(io_u->engine_data);
+	io_u->engine_data = NULL;
+}
+
+/* ---- hooks: files -------------------------------------------------------------------------- */
+
+static int open_flags(const struct thread_data *td, const struct fio_file *f)
+{
+	int flags = td->o.sync_io;
+
+	if (td_write(td)) {
+		flags |= O_RDWR;
+		if (f->filetype == FIO_TYPE_FILE && td->o.allow_create)
+			flags |= O_CREAT;
+	} else if (td_trim(td)) {
+		flags |= O_RDWR;
+	} else {
+		flags |= O_RDONLY;
+	}
+	return flags;
+}
+
+static int adaptor_open_file(struct thread_data *td, struct fio_file *f)
+{
+	struct job *job = td->io_ops_data;
+	struct kp_file *file;
+	int ret = kp_file_open(job->pipeline, f->file_name, open_flags(td, f), f->real_file_size,
+			       &file);
+
+	if (ret) {
+		char what[256];
+
+		snprintf(what, sizeof(what), "open(%s)", f->file_name);
+		td_verror(td, -ret, what);
+		return 1;
+	}
+	f->fd = kp_file_fd(file);
+	FILE_SET_ENG_DATA(f, file);
+	return 0;
+}
+
+static int adaptor_close_file(struct thread_data *td, struct fio_file *f)
+{
+	struct kp_file *file = FILE_ENG_DATA(f);
+	int ret = file ? kp_file_close(file) : 0;
+
+	(void)td;
+	FILE_SET_ENG_DATA(f, NULL);
+	f->fd = -1;
+	return -ret;
+}
+
+/* Direct I/O leaves nothing in the kernel's cache; what others left there is fio's to drop. */
+static int adaptor_invalidate(struct thread_data *td, struct fio_file *f)
+{
+	(void)td;
+	if (f->fd >= 0)
+		posix_fadvise(f->fd, f->file_offset, f->io_size, POSIX_FADV_DONTNEED);
+	return 0;
+}
+
+/* ---- hooks: I/O ---------------------------------------------------------------------------- */
+
+static enum kp_op op_of(enum fio_ddir ddir)
+{
+	switch (ddir) {
+	case DDIR_READ:
+		return KP_OP_READ;
+	case DDIR_WRITE:
+		return KP_OP_WRITE;
+	case DDIR_TRIM:
+		return KP_OP_DISCARD;
+	case DDIR_DATASYNC:
+		return KP_OP_FDATASYNC;
+	case DDIR_SYNC_FILE_RANGE:
+		return KP_OP_SYNC_RANGE;
+	default:
+		return KP_OP_FLUSH;
+	}
+}
+
+static void prepare(struct kp_io *io, const struct io_u *io_u)
+{
+	struct kp_file *file = FILE_ENG_DATA(io_u->file);
+	enum kp_op op = op_of(io_u->ddir);
+
+	if (op == KP_OP_SYNC_RANGE) {
+		const struct fio_file *f = io_u->file;
+
+		kp_io_prepare(io, op, file, f->first_write, NULL, f->last_write - f->first_write);
+	} else if (op == KP_OP_FLUSH || op == KP_OP_FDATASYNC) {
+		kp_io_prepare(io, op, file, 0, NULL, 0);
+	} else {
+		kp_io_prepare(io, op, file, io_u->offset, io_u->xfer_buf, io_u->xfer_buflen);
+	}
+}
+
+/* The usual cause of EINVAL, said once. */
+static void tell_alignment(struct job *job, const struct io_u *io_u)
+{
+	struct kp_file *file = FILE_ENG_DATA(io_u->file);
+	unsigned int block = kp_file_limits(file)->logical_block_size;
+
+	if (job->told_alignment || !((io_u->offset | io_u->xfer_buflen) % block))
+		return;
+	job->told_alignment = true;
+	log_err("kpolicy: %s: %s: offset %llu length %llu: direct I/O goes by blocks of %u, "
+		"change bs=, offset= or blockalign=\n",
+		engine->name, io_u->file->file_name, (unsigned long long)io_u->offset,
+		(unsigned long long)io_u->xfer_buflen, block);
+}
+
+static void set_result(struct job *job, struct io_u *io_u, const struct kp_io *io)
+{
+	int error = kp_io_error(io);
+
+	io_u->error = -error;
+	io_u->resid = kp_io_resid(io);
+	if (error == -EINVAL)
+		tell_alignment(job, io_u);
+}
+
+static enum fio_q_status adaptor_queue(struct thread_data *td, struct io_u *io_u)
+{
+	struct job *job = td->io_ops_data;
+	struct kp_io *io = io_u->engine_data;
+
+	fio_ro_check(td, io_u);
+	prepare(io, io_u);
+	if (job->synchronous) {
+		kp_submit_wait(job->pipeline, io);
+		set_result(job, io_u, io);
+		return FIO_Q_COMPLETED;
+	}
+	if (kp_submit(job->pipeline, io))
+		return FIO_Q_BUSY;
+	job->queued[job->nr_queued++] = io_u;
+	return FIO_Q_QUEUED;
+}
+
+static int adaptor_commit(struct thread_data *td)
+{
+	struct job *job = td->io_ops_data;
+	struct timespec now;
+
+	if (!job->nr_queued)
+		return 0;
+	kp_commit(job->pipeline);
+	if (fio_fill_issue_time(td)) {
+		fio_gettime(&now, NULL);
+		for (unsigned int i = 0; i < job->nr_queued; i++) {
+			job->queued[i]->issue_time = now;
+			io_u_queued(td, job->queued[i]);
+		}
+		if (td->o.read_iolog_file)
+			td->last_issue = now;
+	}
+	io_u_mark_submit(td, job->nr_queued);
+	job->nr_queued = 0;
+	return 0;
+}
+
+static int adaptor_getevents(struct thread_data *td, unsigned int min, unsigned int max,
+			     const struct timespec *t)
+{
+	struct job *job = td->io_ops_data;
+
+	/* An I/O may end before it is committed, and must have its issue time by then. */
+	adaptor_commit(td);
+	return kp_reap(job->pipeline, min, max, t);
+}
+
+static struct io_u *adaptor_event(struct thread_data *td, int event)
+{
+	struct job *job = td->io_ops_data;
+	struct kp_io *io = kp_reaped(job->pipeline, event);
+	struct io_u *io_u = io->private;
+
+	set_result(job, io_u, io);
+	return io_u;
+}
+
+/* ---- options ------------------------------------------------------------------------------- */
+
+#define OPTION(NAME, TYPE, HELP, ...)                                                 \
+	{                                                                             \
+		.name = #NAME, .lname = #NAME, .type = TYPE,                          \
+		.off1 = offsetof(struct kp_engine_options, NAME), .help = HELP,       \
+		.category = FIO_OPT_C_ENGINE, .group = FIO_OPT_G_INVALID, __VA_ARGS__ \
+	}
+
+static const struct fio_option common_options[] = {
+	OPTION(policy, FIO_OPT_STR_STORE, NULL), /* the help comes from the policy's table */
+	OPTION(kernel, FIO_OPT_STR_STORE,
+	       "The variant that this kernel version had, such as 4.3-rc1 or 5.10"),
+	OPTION(backend, FIO_OPT_STR_STORE,
+	       "Device below: libaio, io_uring, psync, or null (a model of null_blk)",
+	       .def = "libaio"),
+	OPTION(counters, FIO_OPT_STR_STORE, "Write the counters to this file as JSON"),
+	OPTION(null_completion_nsec, FIO_OPT_STR_VAL,
+	       "Null device: latency of reads and writes, ns; default 0"),
+	OPTION(null_read_nsec, FIO_OPT_STR_VAL,
+	       "Null device: latency of reads, ns; default null_completion_nsec"),
+	OPTION(null_write_nsec, FIO_OPT_STR_VAL,
+	       "Null device: latency of writes, ns; default null_completion_nsec"),
+	OPTION(null_submit_nsec, FIO_OPT_STR_VAL,
+	       "Null device: serial time for each request it is handed, ns; default 0"),
+	OPTION(null_mbps, FIO_OPT_INT, "Null device: bandwidth, 10^6 B/s; default 0: no limit"),
+	OPTION(null_queue_depth, FIO_OPT_INT,
+	       "Null device: requests served at once, by all jobs together; default 64",
+	       .minval = 1, .maxval = 4096),
+	OPTION(null_memory_backed, FIO_OPT_BOOL, "Null device: keep what is written; default 0"),
+	OPTION(null_badblocks, FIO_OPT_STR_STORE,
+	       "Null device: sectors that fail with EIO, START-END[,START-END]; default none"),
+	OPTION(null_completion, FIO_OPT_STR_STORE,
+	       "Null device: sync (ends in submission) or async; default sync at iodepth 1"),
+	OPTION(logical_block_size, FIO_OPT_INT,
+	       "Queue limit, bytes, a power of two; default the device's", .minval = 1),
+	OPTION(physical_block_size, FIO_OPT_INT,
+	       "Queue limit, bytes, a power of two; default the device's", .minval = 1),
+	OPTION(max_sectors_kb, FIO_OPT_INT,
+	       "Queue limit, KiB of a request, at least 4; default the device's", .minval = 1),
+	OPTION(max_segments, FIO_OPT_INT,
+	       "Queue limit, segments of a request; default the device's", .minval = 1),
+	OPTION(max_segment_size, FIO_OPT_INT,
+	       "Queue limit, bytes of a segment, at least 4096; default the device's", .minval = 1),
+	OPTION(chunk_sectors, FIO_OPT_INT,
+	       "Queue limit, 512-byte sectors that no request crosses a multiple of; default the "
+	       "device's",
+	       .minval = 1),
+	OPTION(fault, FIO_OPT_STR_STORE,
+	       "For tests: corrupt, error:N (every Nth fails) or short:BYTES; default none"),
+};
+
+#define NR_COMMON (sizeof(common_options) / sizeof(*common_options))
+
+static struct fio_option all_options[MAX_OPTIONS];
+
+/* "clone (54efd50bfd87, kernel 4.3-rc1): what it does; ..." */
+static const char *policy_help(const struct kp_policy *policy)
+{
+	static char help[POLICY_HELP_SIZE];
+	const struct kp_variant *v;
+	size_t used = 0;
+
+	for (unsigned int i = 0; (v = kp_policy_variant(policy, i)) && used < sizeof(help); i++) {
+		used += snprintf(
+			help + used, sizeof(help) - used, "%s%s (%s%s%s%s%s): %s", i ? "; " : "",
+			v->name, v->commit, v->since ? ", kernel " : "", v->since ? v->since : "",
+			v->since && strcmp(v->since, v->until) ? " to " : "",
+			v->since && strcmp(v->since, v->until) ? v->until : "", v->summary);
+	}
+	if (used < sizeof(help))
+		snprintf(help + used, sizeof(help) - used, "; none: the stage is off; default %s",
+			 policy->default_variant);
+	return help;
+}
+
+static void collect_options(void)
+{
+	memcpy(all_options, common_options, sizeof(common_options));
+	all_options[0].help = policy_help(engine->policies[0]);
+	memcpy(all_options + NR_COMMON, engine->options,
+	       engine->nr_options * sizeof(*engine->options));
+}
+
+/* ---- counters, and loading ----------------------------------------------------------------- */
+
+static pid_t loaded_in;
+
+static int write_counters(const char *output, void *arg)
+{
+	int ret = kp_counters_write(arena, engine->policies, output, fio_version_string);
+
+	(void)arg;
+	if (ret)
+		fprintf(stderr, "kpolicy: counters=%s: not written: %s\n", output, strerror(-ret));
+	return 0;
+}
+
+/* In the parent, after fio's own summary; forked jobs leave by _exit() and never come here. */
+static void report(void)
+{
+	if (getpid() != loaded_in)
+		return;
+	kp_counters_outputs(arena, write_counters, NULL);
+	if (output_format & FIO_OUTPUT_NORMAL)
+		kp_counters_print(arena, engine->policies, f_out ? f_out : stdout);
+}
+
+static struct ioengine_ops ops = {
+	.version = FIO_IOOPS_VERSION,
+	.flags = FIO_RAWIO | FIO_ASYNCIO_SETS_ISSUE_TIME,
+	.setup = adaptor_setup,
+	.init = adaptor_init,
+	.post_init = adaptor_post_init,
+	.queue = adaptor_queue,
+	.commit = adaptor_commit,
+	.getevents = adaptor_getevents,
+	.event = adaptor_event,
+	.cleanup = adaptor_cleanup,
+	.open_file = adaptor_open_file,
+	.close_file = adaptor_close_file,
+	.invalidate = adaptor_invalidate,
+	.get_file_size = adaptor_get_file_size,
+	.io_u_init = adaptor_io_u_init,
+	.io_u_free = adaptor_io_u_free,
+	.options = all_options,
+};
+
+struct ioengine_ops *kp_adaptor_ops(const struct kp_engine *which)
+{
+	int ret;
+
+	if (engine)
+		return &ops; /* fio asks again for every job */
+	ret = kp_arena_create(&arena, 0);
+	if (ret) {
+		fprintf(stderr,
+			"kpolicy: %s: no address space for shared memory: %s; raise "
+			"'ulimit -v'\n",
+			which->name, strerror(-ret));
+		return NULL;
+	}
+	engine = which;
+	loaded_in = getpid();
+	collect_options();
+	ops.name = engine->name;
+	ops.option_struct_size = engine->options_size;
+	atexit(report);
+	return &ops;
+}

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The adaptor turns a list of stages into a fio engine. An engine is a short file: its options,
+ * the stages that they switch on, and get_ioengine().
+ */
+#ifndef KP_ADAPTOR_H
+#define KP_ADAPTOR_H
+
+#include "fio_compat.h"
+#include "optgroup.h"
+
+#include "kpolicy.h"
+
+#define KP_PLAN_STAGES 8
+
+/* struct kp_engine_options - what every engine has; an engine's own options follow it. */
+struct kp_engine_options {
+	void *first_word_is_fios;
+	char *policy;
+	char *kernel;
+	char *backend;
+	char *counters;
+	char *fault;
+	char *null_badblocks;
+	char *null_completion;
+	unsigned long long null_completion_nsec;
+	unsigned long long null_read_nsec;
+	unsigned long long null_write_nsec;
+	unsigned long long null_submit_nsec;
+	unsigned int null_mbps;
+	unsigned int null_queue_depth;
+	unsigned int null_memory_backed;
+	unsigned int logical_block_size;
+	unsigned int physical_block_size;
+	unsigned int max_sectors_kb;
+	unsigned int max_segments;
+	unsigned int max_segment_size;
+	unsigned int chunk_sectors;
+};
+
+/* struct kp_plan - the stages that a job's options switch on, top down. */
+struct kp_plan {
+	struct kp_stage_config stages[KP_PLAN_STAGES];
+	unsigned int nr_stages;
+};
+
+/* struct kp_engine - what an engine tells the adaptor. */
+struct kp_engine {
+	const char *name;
+	/* Every stage that it may switch on, in the order of kp_policies, then NULL. Required. */
+	const struct kp_policy *const *policies;
+	/* Its own options, without an end marker. Optional. */
+	const struct fio_option *options;
+	unsigned int nr_options;
+	/* Size of its option struct, which begins with struct kp_engine_options. Required. */
+	size_t options_size;
+	/*
+	 * Add the stages that @options ask for. What a stage's options point to must live as long
+	 * as the job. 0 or -EINVAL, with one line in @why. Required.
+	 */
+	int (*plan)(const struct kp_engine_options *options, struct kp_plan *plan, char *why,
+		    size_t why_size);
+};
+
+/*
+ * kp_plan_policy - add the stage of @policy in the variant that policy= and kernel= name; nothing
+ * for policy=none. @options: the stage's own options or NULL.
+ */
+int kp_plan_policy(struct kp_plan *plan, const struct kp_policy *policy, const char *name,
+		   const char *kernel, const void *options, char *why, size_t why_size);
+
+/* kp_adaptor_ops - the ops of @engine for fio; NULL when fio cannot have them. Called once. */
+struct ioengine_ops *kp_adaptor_ops(const struct kp_engine *engine);
+
+/*
+ * KP_ENGINE - the one symbol that fio looks for. Nothing of fio's may be touched before the gate
+ * has compared its version with the one we were compiled for.
+ */
+#define KP_ENGINE(engine)                                 \
+	void get_ioengine(struct ioengine_ops **ops)      \
+	{                                                 \
+		if (kp_fio_gate((engine).name))           \
+			*ops = kp_adaptor_ops(&(engine)); \
+	}
+
+#endif

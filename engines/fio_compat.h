@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The differences between fio releases, and the gate that keeps an engine away from a fio whose
+ * headers it was not compiled with. Nothing else in engines/ looks at FIO_IOOPS_VERSION.
+ */
+#ifndef KP_FIO_COMPAT_H
+#define KP_FIO_COMPAT_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "fio.h"
+
+/*
+ * What fio looks up in an engine that has no symbol `ioengine`. *ops is NULL when fio calls; an
+ * engine that leaves it so is refused.
+ */
+void get_ioengine(struct ioengine_ops **ops) __attribute__((visibility("default")));
+
+/*
+ * Is the fio that loads us the one whose headers we were compiled with? FIO_IOOPS_VERSION cannot
+ * tell: releases share a number and differ in layout. Must be asked before any field of fio's is
+ * read. Says in one line, once per process, what does not fit and what to do.
+ */
+static inline bool kp_fio_gate(const char *engine)
+{
+	static bool told;
+	char path[PATH_MAX] = "fio";
+	ssize_t len;
+
+	if (!strcmp(fio_version_string, KP_FIO_VERSION))
+		return true;
+	if (told)
+		return false;
+	told = true;
+
+	len = readlink("/proc/self/exe", path, sizeof(path) - 1);
+	if (len > 0)
+		path[len] = '\0';
+	fprintf(stderr,
+		"kpolicy: engine %s was built for %s, this is %s: rebuild it with "
+		"'./configure --fio=%s && make' (if that fio is no package, add --fio-src=DIR)\n",
+		engine, KP_FIO_VERSION, fio_version_string, path);
+	return false;
+}
+
+/*
+ * Engine flags of one job. fio keeps them in td->flags, beside its own; the ops are shared by all
+ * jobs that use the engine and stay untouched.
+ */
+static inline int kp_fio_flags(const struct thread_data *td)
+{
+	return (int)((td->flags >> TD_ENG_FLAG_SHIFT) & TD_ENG_FLAG_MASK);
+}
+
+static inline void kp_fio_set_flags(struct thread_data *td, int flags)
+{
+	td->flags |= (unsigned long long)flags << TD_ENG_FLAG_SHIFT;
+}
+
+static inline void kp_fio_clear_flags(struct thread_data *td, int flags)
+{
+	td->flags &= ~((unsigned long long)flags << TD_ENG_FLAG_SHIFT);
+}
+
+/* The errdetails hook: declare it with this list of parameters; fio 3.38 put td before io_u. */
+#if FIO_IOOPS_VERSION >= 36
+#define KP_FIO_ERRDETAILS_ARGS struct thread_data *td __attribute__((unused)), struct io_u *io_u
+#else
+#define KP_FIO_ERRDETAILS_ARGS struct io_u *io_u
+#endif
+
+/* The cancel hook went with fio 3.41. `KP_FIO_CANCEL(f)` in an ops table is nothing from then on. */
+#if FIO_IOOPS_VERSION >= 39
+#define KP_FIO_CANCEL(hook)
+#else
+#define KP_FIO_CANCEL(hook) .cancel = (hook),
+#endif
+
+/*
+ * Walks over all jobs: kp_fio_for_each_td(td, i) { ... }. fio's own macro took an index up to 3.34
+ * and closes with another macro since.
+ */
+#define kp_fio_for_each_td(td, i) \
+	for ((i) = 0; (i) < (int)thread_number && ((td) = tnumber_to_td(i), true); (i)++)
+
+#endif

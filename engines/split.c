@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * split: how bios are cut at the queue limits. 54efd50bfd87 (4.3-rc1) cut large bios and copied
+ * the rest of the vector each time; 52cc6eead909 shares it; 4.2 built bios to fit.
+ */
+#include "adaptor.h"
+
+struct split_options {
+	struct kp_engine_options common;
+	unsigned int adjacent_pages;
+	struct kp_split_options stage;
+};
+
+static const struct fio_option options[] = {
+	{
+		.name = "adjacent_pages",
+		.lname = "Adjoining pages are adjacent in memory",
+		.type = FIO_OPT_BOOL,
+		.off1 = offsetof(struct split_options, adjacent_pages),
+		.help = "Pages that adjoin in the buffer count as one segment, as in a huge page "
+			"(iomem=mmaphuge); default 0: every page is a segment",
+		.def = "0",
+		.category = FIO_OPT_C_ENGINE,
+		.group = FIO_OPT_G_INVALID,
+	},
+};
+
+static const struct kp_policy *const policies[] = { &kp_split_policy, NULL };
+
+static int split_plan(const struct kp_engine_options *common, struct kp_plan *plan, char *why,
+		      size_t why_size)
+{
+	struct split_options *o = (struct split_options *)common;
+
+	o->stage.adjacent_pages = o->adjacent_pages;
+	return kp_plan_policy(plan, &kp_split_policy, common->policy, common->kernel, &o->stage,
+			      why, why_size);
+}
+
+static const struct kp_engine engine = {
+	.name = "split",
+	.policies = policies,
+	.options = options,
+	.nr_options = sizeof(options) / sizeof(*options),
+	.options_size = sizeof(struct split_options),
+	.plan = split_plan,
+};
+
+KP_ENGINE(engine)

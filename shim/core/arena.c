@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The arena: one anonymous shared mapping, made before the jobs are forked, so that what policies
+ * share holds across jobs that are processes as well as threads. It has no name and leaves
+ * nothing behind.
+ */
+#include <sys/mman.h>
+
+#include "../stage.h"
+#include "arena.h"
+
+#define ARENA_LARGEST  (4ull << 40)
+#define ARENA_SMALLEST (1ull << 34)
+#define ARENA_OBJECTS  4096
+
+struct arena_object {
+	char type[16];
+	size_t key_len;
+	unsigned char key[KP_KEY_MAX];
+	void *object;
+};
+
+struct kp_arena {
+	size_t size;
+	size_t next; /* atomic; first byte not handed out */
+	/*
+	 * Protects the registry: objects[] up to nr_objects. Robust: whoever dies inside has not
+	 * raised nr_objects yet, so the registry is whole. Nothing nests inside it but what the
+	 * init hook of a new object takes.
+	 */
+	pthread_mutex_t lock;
+	unsigned int nr_objects;
+	unsigned int nr_slots; /* atomic */
+	struct arena_object *objects;
+	struct kp_counter_slot *slots;
+};
+
+static int init_lock(pthread_mutex_t *lock)
+{
+	pthread_mutexattr_t attr;
+	int ret;
+
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
+	pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
+	ret = pthread_mutex_init(lock, &attr);
+	pthread_mutexattr_destroy(&attr);
+	return -ret;
+}
+
+static void *reserve(size_t size)
+{
+	void *start = mmap(NULL, size, PROT_READ | PROT_WRITE,
+			   MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
+	return start == MAP_FAILED ? NULL : start;
+}
+
+int kp_arena_create(struct kp_arena **result, size_t size)
+{
+	struct kp_arena *arena;
+	int ret;
+
+	if (size) {
+		arena = reserve(size);
+	} else {
+		/* Somebody may have limited our address space (ulimit -v). */
+		for (size = ARENA_LARGEST; !(arena = reserve(size)); size /= 2) {
+			if (size == ARENA_SMALLEST)
+				return -ENOMEM;
+		}
+	}
+	if (!arena)
+		return -ENOMEM;
+	arena->size = size;
+	arena->next = kp_round_up(sizeof(*arena), KP_PAGE_SIZE);
+	ret = init_lock(&arena->lock);
+	arena->objects = kp_arena_alloc(arena, ARENA_OBJECTS * sizeof(*arena->objects));
+	arena->slots = kp_arena_alloc(arena, KP_MAX_SLOTS * sizeof(*arena->slots));
+	if (!ret && !arena->slots)
+		ret = -ENOMEM;
+	if (ret) {
+		munmap(arena, size);
+		return ret;
+	}
+	*result = arena;
+	return 0;
+}
+
+void kp_arena_destroy(struct kp_arena *arena)
+{
+	munmap(arena, arena->size);
+}
+
+void *kp_arena_alloc(struct kp_arena *arena, size_t size)
+{
+	size_t start = __atomic_load_n(&arena->next, __ATOMIC_RELAXED);
+
+	size = kp_round_up(size, KP_PAGE_SIZE);
+	do {
+		if (size > arena->size - start)
+			return NULL;
+	} while (!__atomic_compare_exchange_n(&arena->next, &start, start + size, true,
+					      __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+	return (char *)arena + start;
+}
+
+int kp_arena_release(struct kp_arena *arena, void *addr, size_t size)
+{
+	(void)arena;
+	return madvise(addr, size, MADV_REMOVE) ? -errno : 0;
+}
+
+static void lock_registry(struct kp_arena *arena)
+{
+	if (pthread_mutex_lock(&arena->lock) == EOWNERDEAD)
+		pthread_mutex_consistent(&arena->lock);
+}
+
+static struct arena_object *find_object(struct kp_arena *arena, const char *type, const void *key,
+					size_t key_len)
+{
+	for (unsigned int i = 0; i < arena->nr_objects; i++) {
+		struct arena_object *object = &arena->objects[i];
+
+		if (object->key_len == key_len && !strcmp(object->type, type) &&
+		    !memcmp(object->key, key, key_len))
+			return object;
+	}
+	return NULL;
+}
+
+static int make_object(struct kp_arena *arena, const char *type, const void *key, size_t key_len,
+		       size_t size, int (*init)(void *object, void *arg), void *arg, void **result)
+{
+	struct arena_object *object = &arena->objects[arena->nr_objects];
+	int ret;
+
+	if (arena->nr_objects == ARENA_OBJECTS)
+		return -ENOMEM;
+	object->object = kp_arena_alloc(arena, size);
+	if (!object->object)
+		return -ENOMEM;
+	ret = init ? init(object->object, arg) : 0;
+	if (ret)
+		return ret;
+	snprintf(object->type, sizeof(object->type), "%s", type);
+	memcpy(object->key, key, key_len);
+	object->key_len = key_len;
+	__atomic_store_n(&arena->nr_objects, arena->nr_objects + 1, __ATOMIC_RELEASE);
+	*result = object->object;
+	return 0;
+}
+
+int kp_arena_object(struct kp_arena *arena, const char *type, const void *key, size_t key_len,
+		    size_t size, int (*init)(void *object, void *arg), void *arg, void **result)
+{
+	struct arena_object *object;
+	int ret = 0;
+
+	if (key_len > KP_KEY_MAX)
+		return -ENAMETOOLONG;
+	lock_registry(arena);
+	object = find_object(arena, type, key, key_len);
+	if (object)
+		*result = object->object;
+	else
+		ret = make_object(arena, type, key, key_len, size, init, arg, result);
+	pthread_mutex_unlock(&arena->lock);
+	return ret;
+}
+
+struct kp_counter_slot *kp_counters_slot(struct kp_arena *arena)
+{
+	unsigned int i = __atomic_fetch_add(&arena->nr_slots, 1, __ATOMIC_RELAXED);
+
+	return i < KP_MAX_SLOTS ? &arena->slots[i] : NULL;
+}
+
+struct kp_counter_slot *kp_arena_slots(struct kp_arena *arena, unsigned int *nr)
+{
+	unsigned int used = __atomic_load_n(&arena->nr_slots, __ATOMIC_ACQUIRE);
+
+	*nr = kp_min(used, (unsigned int)KP_MAX_SLOTS);
+	return arena->slots;
+}

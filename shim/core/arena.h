@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What counters.c needs of the arena. */
+#ifndef KP_ARENA_H
+#define KP_ARENA_H
+
+struct kp_arena;
+struct kp_counter_slot;
+
+#define KP_MAX_SLOTS 8192 /* pipelines in one run: jobs, and their offload workers */
+
+/* kp_arena_slots - all slots handed out so far. */
+struct kp_counter_slot *kp_arena_slots(struct kp_arena *arena, unsigned int *nr);
+
+#endif

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Bios: pools, vectors, chaining, completion. Stands for block/bio.c. */
+#include <sys/mman.h>
+
+#include "../stage.h"
+
+int kp_pool_init(struct kp_pool *pool, size_t object_size, size_t count, bool shared)
+{
+	size_t size = kp_round_up(object_size, 64);
+	void *memory;
+
+	memset(pool, 0, sizeof(*pool));
+	if (!count)
+		return 0;
+	/* Mapped, not allocated: objects that are never used never cost memory. */
+	memory = mmap(NULL, size * count, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (memory == MAP_FAILED)
+		return -ENOMEM;
+	pool->memory = memory;
+	pool->memory_size = size * count;
+	pool->fresh = memory;
+	pool->end = pool->fresh + pool->memory_size;
+	pool->object_size = size;
+	pool->shared = shared;
+	pthread_spin_init(&pool->lock, PTHREAD_PROCESS_PRIVATE);
+	return 0;
+}
+
+void kp_pool_exit(struct kp_pool *pool)
+{
+	if (!pool->memory)
+		return;
+	munmap(pool->memory, pool->memory_size);
+	pthread_spin_destroy(&pool->lock);
+	pool->memory = NULL;
+}
+
+const uint16_t kp_vec_class_size[KP_VEC_CLASSES] = { 1, 4, 16, 64, 128, 256 };
+
+unsigned int kp_vec_class(unsigned int nr_vecs)
+{
+	unsigned int class = 0;
+
+	while (kp_vec_class_size[class] < nr_vecs)
+		class ++;
+	return class;
+}
+
+int kp_bio_set_init(struct kp_bio_set *set, struct kp_stage *stage, size_t bios,
+		    const size_t vecs[KP_VEC_CLASSES])
+{
+	bool shared = stage->pipeline->shared;
+	int ret;
+
+	set->stage = stage;
+	ret = kp_pool_init(&set->bios, sizeof(struct kp_bio), bios, shared);
+	for (unsigned int i = 0; !ret && i < KP_VEC_CLASSES; i++)
+		ret = kp_pool_init(&set->vecs[i], kp_vec_class_size[i] * sizeof(struct kp_segment),
+				   vecs[i], shared);
+	if (ret)
+		kp_bio_set_exit(set);
+	return ret;
+}
+
+void kp_bio_set_exit(struct kp_bio_set *set)
+{
+	kp_pool_exit(&set->bios);
+	for (unsigned int i = 0; i < KP_VEC_CLASSES; i++)
+		kp_pool_exit(&set->vecs[i]);
+}
+
+/* An object of @pool, waiting for completions that return one. */
+static void *pool_get_wait(struct kp_bio_set *set, struct kp_pool *pool)
+{
+	void *object;
+
+	while (!(object = kp_pool_get(pool))) {
+		int ret = kp_pipeline_wait(set->stage->pipeline, set->stage->next);
+
+		if (ret < 0)
+			return NULL;
+	}
+	return object;
+}
+
+struct kp_bio *kp_bio_alloc(struct kp_bio_set *set, unsigned int nr_vecs)
+{
+	struct kp_bio *bio = pool_get_wait(set, &set->bios);
+
+	if (!bio)
+		return NULL;
+	bio->own_vec = NULL;
+	if (nr_vecs) {
+		bio->own_class = kp_vec_class(nr_vecs);
+		bio->own_vec = pool_get_wait(set, &set->vecs[bio->own_class]);
+		if (!bio->own_vec) {
+			kp_pool_put(&set->bios, bio);
+			return NULL;
+		}
+	}
+	bio->set = set;
+	bio->vec = bio->own_vec;
+	bio->nr_vecs = 0;
+	bio->flags = 0;
+	bio->status = 0;
+	bio->resid = 0;
+	bio->parent = NULL;
+	bio->next = NULL;
+	return bio;
+}
+
+void kp_bio_free(struct kp_bio *bio)
+{
+	struct kp_bio_set *set = bio->set;
+
+	if (bio->own_vec)
+		kp_pool_put(&set->vecs[bio->own_class], bio->own_vec);
+	kp_pool_put(&set->bios, bio);
+}
+
+void kp_iter_advance(const struct kp_segment *vec, struct kp_iter *iter, uint64_t bytes)
+{
+	iter->pos += bytes;
+	iter->size -= bytes;
+	bytes += iter->done;
+	while (bytes && bytes >= vec[iter->idx].len) {
+		bytes -= vec[iter->idx].len;
+		iter->idx++;
+	}
+	iter->done = bytes;
+}
+
+/* The end_io of a chained bio. Its address marks such bios; kp_bio_endio() does the work. */
+static void chain_end_io(struct kp_bio *bio)
+{
+	kp_bio_endio(bio);
+}
+
+void kp_bio_chain(struct kp_bio *bio, struct kp_bio *parent)
+{
+	bio->parent = parent;
+	bio->end_io = chain_end_io;
+	if (parent->flags & KP_BIO_CHAIN) {
+		__atomic_fetch_add(&parent->remaining, 1, __ATOMIC_RELAXED);
+		return;
+	}
+	/* The first child: nobody else can see the parent yet. */
+	parent->remaining = 2;
+	parent->flags |= KP_BIO_CHAIN;
+}
+
+/* Has everything that @bio waits for ended? bio_remaining_done(). */
+static bool remaining_done(struct kp_bio *bio)
+{
+	if (!(bio->flags & KP_BIO_CHAIN))
+		return true;
+	if (__atomic_fetch_sub(&bio->remaining, 1, __ATOMIC_ACQ_REL) != 1)
+		return false;
+	bio->flags &= ~KP_BIO_CHAIN;
+	return true;
+}
+
+void kp_bio_endio(struct kp_bio *bio)
+{
+	while (remaining_done(bio)) {
+		struct kp_bio *parent = bio->parent;
+
+		if (bio->end_io != chain_end_io) {
+			bio->end_io(bio);
+			return;
+		}
+		if (bio->status)
+			kp_bio_error(parent, bio->status);
+		if (bio->resid)
+			__atomic_fetch_add(&parent->resid, bio->resid, __ATOMIC_RELAXED);
+		kp_bio_free(bio);
+		bio = parent;
+	}
+}

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* Counters: one slot per pipeline, folded into its job, summed; as JSON and as text. */
+#include <jansson.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "../stage.h"
+#include "arena.h"
+
+static const struct kp_counter_desc core_counters[] = {
+	{ "ios", KP_COUNTER_SUM },	   { "bytes", KP_COUNTER_SUM },
+	{ "bios", KP_COUNTER_SUM },	   { "requests", KP_COUNTER_SUM },
+	{ "splits", KP_COUNTER_SUM },	   { "vecs_copied", KP_COUNTER_SUM },
+	{ "bio_sizes", KP_COUNTER_SIZES }, { "request_sizes", KP_COUNTER_SIZES },
+};
+
+static unsigned int counter_width(const struct kp_counter_desc *desc)
+{
+	return desc->kind == KP_COUNTER_SIZES ? KP_SIZE_BUCKETS : 1;
+}
+
+unsigned int kp_counters_width(const struct kp_counter_desc *counters, unsigned int nr)
+{
+	unsigned int width = 0;
+
+	for (unsigned int i = 0; i < nr; i++)
+		width += counter_width(&counters[i]);
+	return width;
+}
+
+uint64_t *kp_counters_of(struct kp_counter_slot *slot, const struct kp_policy *policy)
+{
+	unsigned int at = KP_NR_CORE_COUNTERS;
+
+	for (unsigned int i = 0; kp_policies[i] != policy; i++)
+		at += kp_counters_width(kp_policies[i]->ops->counters,
+					kp_policies[i]->ops->nr_counters);
+	return &slot->values[at];
+}
+
+typedef void (*visit_counter)(const struct kp_counter_desc *desc, unsigned int at, void *arg);
+
+static void visit_counters(const struct kp_counter_desc *desc, unsigned int nr, unsigned int at,
+			   visit_counter visit, void *arg)
+{
+	for (; nr; nr--, desc++) {
+		visit(desc, at, arg);
+		at += counter_width(desc);
+	}
+}
+
+/* Call @visit for the core counters and those of @policies, with where the values begin. */
+static void for_each_counter(const struct kp_policy *const *policies, visit_counter visit,
+			     void *arg)
+{
+	struct kp_counter_slot *none = NULL;
+
+	visit_counters(core_counters, sizeof(core_counters) / sizeof(*core_counters), 0, visit,
+		       arg);
+	for (; *policies; policies++) {
+		const struct kp_stage_ops *ops = (*policies)->ops;
+		unsigned int at = kp_counters_of(none, *policies) - none->values;
+
+		visit_counters(ops->counters, ops->nr_counters, at, visit, arg);
+	}
+}
+
+struct fold {
+	uint64_t *into;
+	const uint64_t *from;
+};
+
+static void fold_counter(const struct kp_counter_desc *desc, unsigned int at, void *arg)
+{
+	struct fold *fold = arg;
+
+	for (unsigned int i = at; i < at + counter_width(desc); i++) {
+		uint64_t value = __atomic_load_n(&fold->from[i], __ATOMIC_RELAXED);
+
+		if (desc->kind == KP_COUNTER_MAX)
+			fold->into[i] = kp_max(fold->into[i], value);
+		else
+			fold->into[i] += value;
+	}
+}
+
+/* "512", "4096" ... the upper end of a bucket; the last has none. */
+static const char *bucket_name(unsigned int bucket, char *name, size_t size)
+{
+	if (bucket == KP_SIZE_BUCKETS - 1)
+		return "more";
+	snprintf(name, size, "%llu", 512ull << bucket);
+	return name;
+}
+
+struct emit {
+	const uint64_t *values;
+	json_t *object; /* or */
+	FILE *to;
+	unsigned int column;
+};
+
+static void emit_json(const struct kp_counter_desc *desc, unsigned int at, void *arg)
+{
+	struct emit *emit = arg;
+	char name[24];
+	json_t *sizes;
+
+	if (desc->kind != KP_COUNTER_SIZES) {
+		json_object_set_new(emit->object, desc->name, json_integer(emit->values[at]));
+		return;
+	}
+	sizes = json_object();
+	for (unsigned int i = 0; i < KP_SIZE_BUCKETS; i++) {
+		if (emit->values[at + i])
+			json_object_set_new(sizes, bucket_name(i, name, sizeof(name)),
+					    json_integer(emit->values[at + i]));
+	}
+	json_object_set_new(emit->object, desc->name, sizes);
+}
+
+static void emit_text(const struct kp_counter_desc *desc, unsigned int at, void *arg)
+{
+	struct emit *emit = arg;
+	char text[512], name[24];
+	int len = 0;
+
+	if (desc->kind != KP_COUNTER_SIZES) {
+		if (!emit->values[at])
+			return;
+		len = snprintf(text, sizeof(text), "%s=%llu", desc->name,
+			       (unsigned long long)emit->values[at]);
+	} else {
+		for (unsigned int i = 0; i < KP_SIZE_BUCKETS; i++) {
+			if (!emit->values[at + i])
+				continue;
+			len += snprintf(text + len, sizeof(text) - len, "%s%s:%llu", len ? "," : "",
+					bucket_name(i, name, sizeof(name)),
+					(unsigned long long)emit->values[at + i]);
+			if (len >= (int)sizeof(text))
+				break;
+		}
+		if (!len)
+			return;
+		emit->column += fprintf(emit->to, "%s%s=%s", emit->column ? ", " : "    ",
+					desc->name, text);
+		return;
+	}
+	emit->column += fprintf(emit->to, "%s%s", emit->column ? ", " : "    ", text);
+}
+
+/* A job: its first slot, and the values of all its slots. */
+struct job {
+	const struct kp_counter_slot *slot;
+	uint64_t values[KP_MAX_COUNTERS];
+};
+
+struct jobs {
+	struct job *list;
+	unsigned int nr;
+	uint64_t total[KP_MAX_COUNTERS];
+};
+
+static struct job *find_job(struct jobs *jobs, const struct kp_counter_slot *slot)
+{
+	for (unsigned int i = 0; i < jobs->nr; i++) {
+		const struct kp_counter_slot *first = jobs->list[i].slot;
+
+		if (first->job_number == slot->job_number && !strcmp(first->policy, slot->policy))
+			return &jobs->list[i];
+	}
+	return NULL;
+}
+
+static int collect_jobs(struct kp_arena *arena, const struct kp_policy *const *policies,
+			const char *output, struct jobs *jobs)
+{
+	unsigned int nr_slots;
+	const struct kp_counter_slot *slots = kp_arena_slots(arena, &nr_slots);
+
+	memset(jobs, 0, sizeof(*jobs));
+	jobs->list = calloc(nr_slots + 1, sizeof(*jobs->list));
+	if (!jobs->list)
+		return -ENOMEM;
+	for (unsigned int i = 0; i < nr_slots; i++) {
+		struct fold fold = { .from = slots[i].values };
+		struct job *job;
+
+		if (!slots[i].engine[0] || (output && strcmp(output, slots[i].output)))
+			continue;
+		job = find_job(jobs, &slots[i]);
+		if (!job) {
+			job = &jobs->list[jobs->nr++];
+			job->slot = &slots[i];
+		}
+		fold.into = job->values;
+		for_each_counter(policies, fold_counter, &fold);
+		fold.into = jobs->total;
+		for_each_counter(policies, fold_counter, &fold);
+	}
+	return 0;
+}
+
+static json_t *values_json(const struct kp_policy *const *policies, const uint64_t *values,
+			   json_t *object)
+{
+	struct emit emit = { .values = values, .object = object };
+
+	for_each_counter(policies, emit_json, &emit);
+	return object;
+}
+
+static json_t *jobs_json(const struct kp_policy *const *policies, const struct jobs *jobs,
+			 const char *generator)
+{
+	json_t *list = json_array();
+
+	for (unsigned int i = 0; i < jobs->nr; i++) {
+		const struct kp_counter_slot *slot = jobs->list[i].slot;
+		json_t *job = json_pack("{s:s, s:s, s:s, s:s, s:s}", "name", slot->job, "engine",
+					slot->engine, "policy", slot->policy, "kernel",
+					slot->kernel, "backend", slot->backend);
+
+		json_array_append_new(list, values_json(policies, jobs->list[i].values, job));
+	}
+	return json_pack("{s:s, s:o, s:o}", "fio", generator, "jobs", list, "total",
+			 values_json(policies, jobs->total, json_object()));
+}
+
+/* Write beside the target, then rename: the file is whole or not there. */
+static int write_whole(const json_t *json, const char *output)
+{
+	char *temporary;
+	FILE *file;
+	int ret = 0;
+
+	if (asprintf(&temporary, "%s.%d.tmp", output, (int)getpid()) < 0)
+		return -ENOMEM;
+	file = fopen(temporary, "we");
+	if (!file) {
+		ret = -errno;
+		free(temporary);
+		return ret;
+	}
+	if (json_dumpf(json, file, JSON_INDENT(2)) || fputc('\n', file) == EOF || fflush(file))
+		ret = errno ? -errno : -EIO;
+	if (fclose(file) && !ret)
+		ret = -errno;
+	if (!ret && rename(temporary, output))
+		ret = -errno;
+	if (ret)
+		unlink(temporary);
+	free(temporary);
+	return ret;
+}
+
+int kp_counters_write(struct kp_arena *arena, const struct kp_policy *const *policies,
+		      const char *output, const char *generator)
+{
+	struct jobs jobs;
+	json_t *json;
+	int ret = collect_jobs(arena, policies, output, &jobs);
+
+	if (ret)
+		return ret;
+	json = jobs_json(policies, &jobs, generator);
+	ret = json ? write_whole(json, output) : -ENOMEM;
+	json_decref(json);
+	free(jobs.list);
+	return ret;
+}
+
+static bool same_policy(const struct kp_counter_slot *a, const struct kp_counter_slot *b)
+{
+	return !strcmp(a->policy, b->policy) && !strcmp(a->backend, b->backend);
+}
+
+/* The jobs of one policy and backend in one paragraph, since they are what is compared. */
+static void print_policy(const struct kp_policy *const *policies, const struct jobs *jobs,
+			 unsigned int first, FILE *to)
+{
+	const struct kp_counter_slot *slot = jobs->list[first].slot;
+	uint64_t sum[KP_MAX_COUNTERS] = { 0 };
+	struct emit emit = { .values = sum, .to = to };
+	unsigned int nr = 0;
+
+	for (unsigned int i = first; i < jobs->nr; i++) {
+		struct fold fold = { .into = sum, .from = jobs->list[i].values };
+
+		if (!same_policy(jobs->list[i].slot, slot))
+			continue;
+		for_each_counter(policies, fold_counter, &fold);
+		nr++;
+	}
+	fprintf(to, "\nkpolicy %s:%s%s%s, %s, %u job%s\n", slot->engine, slot->policy,
+		slot->kernel[0] ? ", kernel " : "", slot->kernel, slot->backend, nr,
+		nr == 1 ? "" : "s");
+	for_each_counter(policies, emit_text, &emit);
+	fprintf(to, "%s\n", emit.column ? "" : "    nothing counted");
+}
+
+void kp_counters_print(struct kp_arena *arena, const struct kp_policy *const *policies, FILE *to)
+{
+	struct jobs jobs;
+
+	if (collect_jobs(arena, policies, NULL, &jobs))
+		return;
+	for (unsigned int i = 0; i < jobs.nr; i++) {
+		unsigned int earlier = 0;
+
+		while (!same_policy(jobs.list[earlier].slot, jobs.list[i].slot))
+			earlier++;
+		if (earlier == i)
+			print_policy(policies, &jobs, i, to);
+	}
+	free(jobs.list);
+}
+
+int kp_counters_outputs(struct kp_arena *arena, int (*visit)(const char *output, void *arg),
+			void *arg)
+{
+	unsigned int nr_slots;
+	const struct kp_counter_slot *slots = kp_arena_slots(arena, &nr_slots);
+	int ret = 0;
+
+	for (unsigned int i = 0; i < nr_slots && !ret; i++) {
+		unsigned int earlier = 0;
+
+		while (strcmp(slots[earlier].output, slots[i].output))
+			earlier++;
+		if (earlier == i && slots[i].output[0])
+			ret = visit(slots[i].output, arg);
+	}
+	return ret;
+}

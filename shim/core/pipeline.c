@@ -1,0 +1,501 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The pipeline: stages above a device, the I/Os that enter at the top and the queue of those that
+ * completed. Everything here runs on the owner's thread except io_end(), kp_pipeline_wake() and
+ * kp_pipeline_defer().
+ */
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "../stage.h"
+
+#define WAIT_NS	    100000000 /* a wait in place looks around this often */
+#define NR_REQUESTS 128u      /* BLKDEV_MAX_RQ, the kernel's nr_requests */
+
+static const struct kp_device_ops *const devices[] = {
+	&kp_libaio_device,
+	&kp_io_uring_device,
+	&kp_psync_device,
+	&kp_null_device,
+};
+
+const char *const kp_backends[] = { "libaio", "io_uring", "psync", "null", NULL };
+
+static __thread char this_thread; /* its address names the thread */
+
+static const struct kp_device_ops *find_device(const char *name)
+{
+	for (size_t i = 0; i < sizeof(devices) / sizeof(*devices); i++) {
+		if (!strcmp(devices[i]->stage.name, name))
+			return devices[i];
+	}
+	return NULL;
+}
+
+/* ---- completion ---------------------------------------------------------------------------- */
+
+static void account_io(struct kp_pipeline *pl, const struct kp_io *io)
+{
+	uint64_t *values = pl->slot->values;
+
+	kp_count(&values[KP_IOS], 1);
+	if (kp_op_has_data(io->bio.op))
+		kp_count(&values[KP_BYTES], io->segment.len - io->bio.resid);
+}
+
+static void push_done(struct kp_pipeline *pl, struct kp_io *io)
+{
+	account_io(pl, io);
+	if (io->waiting)
+		io->done = true;
+	else
+		pl->done[pl->done_tail++ & pl->done_mask] = io;
+}
+
+void kp_pipeline_wake(struct kp_pipeline *pl)
+{
+	uint64_t one = 1;
+	ssize_t ret = write(pl->wake_fd, &one, sizeof(one));
+
+	(void)ret; /* a full eventfd wakes as well */
+}
+
+bool kp_pipeline_owned(const struct kp_pipeline *pl)
+{
+	return pl->owner == &this_thread;
+}
+
+static void io_end(struct kp_bio *bio)
+{
+	struct kp_io *io = kp_container_of(bio, struct kp_io, bio);
+	struct kp_pipeline *pl = io->pipeline;
+	struct kp_io *top;
+
+	if (!pl->shared || kp_pipeline_owned(pl)) {
+		push_done(pl, io);
+		return;
+	}
+	top = __atomic_load_n(&pl->posted, __ATOMIC_RELAXED);
+	do {
+		io->next = top;
+	} while (!__atomic_compare_exchange_n(&pl->posted, &top, io, true, __ATOMIC_RELEASE,
+					      __ATOMIC_RELAXED));
+	if (!top)
+		kp_pipeline_wake(pl);
+}
+
+/* A deferred bio carries its stage where nobody else looks meanwhile. */
+void kp_pipeline_defer(struct kp_pipeline *pl, struct kp_stage *stage, struct kp_bio *bio)
+{
+	struct kp_bio *top = __atomic_load_n(&pl->deferred, __ATOMIC_RELAXED);
+
+	bio->private = stage;
+	do {
+		bio->next = top;
+	} while (!__atomic_compare_exchange_n(&pl->deferred, &top, bio, true, __ATOMIC_RELEASE,
+					      __ATOMIC_RELAXED));
+	if (pl->shared && !kp_pipeline_owned(pl))
+		kp_pipeline_wake(pl);
+}
+
+static void drain_deferred(struct kp_pipeline *pl)
+{
+	struct kp_bio *bio = __atomic_exchange_n(&pl->deferred, NULL, __ATOMIC_ACQUIRE);
+	struct kp_bio *oldest = NULL;
+
+	while (bio) { /* the stack gives the newest first */
+		struct kp_bio *next = bio->next;
+
+		bio->next = oldest;
+		oldest = bio;
+		bio = next;
+	}
+	while (oldest) {
+		struct kp_stage *stage = oldest->private;
+
+		bio = oldest;
+		oldest = bio->next;
+		bio->next = NULL;
+		kp_stage_submit(stage, bio);
+		kp_pipeline_flush(pl, stage->next);
+	}
+}
+
+/* Take over what other threads completed or deferred. */
+static void drain(struct kp_pipeline *pl)
+{
+	struct kp_io *io;
+
+	if (pl->shared) {
+		io = __atomic_exchange_n(&pl->posted, NULL, __ATOMIC_ACQUIRE);
+		while (io) {
+			struct kp_io *next = io->next;
+
+			push_done(pl, io);
+			io = next;
+		}
+	}
+	if (__atomic_load_n(&pl->deferred, __ATOMIC_RELAXED))
+		drain_deferred(pl);
+}
+
+/* ---- progress ------------------------------------------------------------------------------ */
+
+void kp_pipeline_flush(struct kp_pipeline *pl, struct kp_stage *from)
+{
+	for (unsigned int i = from ? from->index : 0; i < pl->nr_stages; i++) {
+		if (pl->stages[i]->ops->flush)
+			pl->stages[i]->ops->flush(pl->stages[i]);
+	}
+}
+
+/* Nothing is in the device, but another thread may be about to post. */
+static void wait_posted(struct kp_pipeline *pl, const struct timespec *timeout)
+{
+	struct pollfd poll_fd = { .fd = pl->wake_fd, .events = POLLIN };
+	uint64_t count;
+
+	if (ppoll(&poll_fd, 1, timeout, NULL) > 0) {
+		ssize_t ret = read(pl->wake_fd, &count, sizeof(count));
+
+		(void)ret;
+	}
+}
+
+static unsigned int device_in_flight(struct kp_pipeline *pl)
+{
+	return __atomic_load_n(&pl->device->in_flight, __ATOMIC_RELAXED);
+}
+
+/* End @min requests, as far as there are any. Like reap of a device, whatever the device. */
+static int reap_device(struct kp_pipeline *pl, unsigned int min, const struct timespec *timeout)
+{
+	unsigned int in_flight = device_in_flight(pl);
+	int ret = 0;
+
+	if (in_flight && pl->device->ops->reap) {
+		ret = pl->device->ops->reap(pl->device, kp_min(min, in_flight), timeout);
+	} else if (min && pl->shared) {
+		if (!__atomic_load_n(&pl->posted, __ATOMIC_RELAXED) &&
+		    !__atomic_load_n(&pl->deferred, __ATOMIC_RELAXED))
+			wait_posted(pl, timeout);
+	} else if (min && !__atomic_load_n(&pl->deferred, __ATOMIC_RELAXED)) {
+		ret = -EAGAIN;
+	}
+	drain(pl);
+	return ret;
+}
+
+/* Another thread than the owner cannot reap; it waits until the owner has. */
+static int wait_for_owner(struct kp_device *device)
+{
+	struct timespec until;
+	int ret;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_nsec += WAIT_NS;
+	if (until.tv_nsec >= 1000000000) {
+		until.tv_nsec -= 1000000000;
+		until.tv_sec++;
+	}
+	pthread_mutex_lock(&device->lock);
+	ret = pthread_cond_timedwait(&device->progress, &device->lock, &until);
+	pthread_mutex_unlock(&device->lock);
+	return ret ? 0 : 1;
+}
+
+int kp_pipeline_wait(struct kp_pipeline *pl, struct kp_stage *from)
+{
+	static const struct timespec look_around = { .tv_nsec = WAIT_NS };
+
+	kp_pipeline_flush(pl, from);
+	if (!kp_pipeline_owned(pl))
+		return wait_for_owner(pl->device);
+	return reap_device(pl, 1, &look_around);
+}
+
+int kp_pipeline_poll(struct kp_pipeline *pl)
+{
+	return reap_device(pl, 0, NULL);
+}
+
+/* ---- the application's side ---------------------------------------------------------------- */
+
+static void start_io(struct kp_pipeline *pl, struct kp_io *io)
+{
+	io->pipeline = pl;
+	io->bio.status = 0;
+	io->bio.resid = 0;
+	io->bio.parent = NULL;
+	io->bio.next = NULL;
+	io->bio.end_io = io_end;
+	kp_stage_submit(pl->first, &io->bio);
+}
+
+int kp_submit(struct kp_pipeline *pl, struct kp_io *io)
+{
+	if (pl->outstanding == pl->depth)
+		return -EBUSY;
+	pl->outstanding++;
+	io->waiting = false;
+	start_io(pl, io);
+	return 0;
+}
+
+int kp_commit(struct kp_pipeline *pl)
+{
+	kp_pipeline_flush(pl, NULL);
+	return 0;
+}
+
+int kp_submit_wait(struct kp_pipeline *pl, struct kp_io *io)
+{
+	io->waiting = true;
+	io->done = false;
+	io->bio.flags |= KP_BIO_SYNC;
+	start_io(pl, io);
+	while (!io->done) {
+		int ret = kp_pipeline_wait(pl, NULL);
+
+		if (ret < 0 && !io->done) {
+			kp_log("an I/O was lost: %s", strerror(-ret));
+			abort();
+		}
+	}
+	return io->bio.status;
+}
+
+int kp_reap(struct kp_pipeline *pl, unsigned int min, unsigned int max,
+	    const struct timespec *timeout)
+{
+	unsigned int ready;
+	int ret;
+
+	pl->done_head += pl->reaped;
+	pl->outstanding -= pl->reaped;
+	pl->reaped = 0;
+	ready = pl->done_tail - pl->done_head;
+	if (!min && !ready) {
+		ret = reap_device(pl, 0, NULL);
+		if (ret < 0)
+			return ret;
+		ready = pl->done_tail - pl->done_head;
+	}
+	while (ready < min) {
+		ret = reap_device(pl, min - ready, timeout);
+		ready = pl->done_tail - pl->done_head;
+		if (ret == -EAGAIN && ready < min) {
+			/* Not in the device: some stage still holds them. */
+			kp_pipeline_flush(pl, NULL);
+			if (!device_in_flight(pl) && ready == pl->done_tail - pl->done_head)
+				break;
+			continue;
+		}
+		if (ret < 0 && ret != -EAGAIN)
+			return ret;
+		if (!ret && timeout)
+			break;
+	}
+	pl->reaped = kp_min(ready, max);
+	return pl->reaped;
+}
+
+struct kp_io *kp_reaped(struct kp_pipeline *pl, unsigned int i)
+{
+	return pl->done[(pl->done_head + i) & pl->done_mask];
+}
+
+/* ---- making and unmaking ------------------------------------------------------------------- */
+
+static unsigned int pipeline_needs(const struct kp_pipeline_config *config)
+{
+	unsigned int needs = 0;
+
+	for (unsigned int i = 0; i < config->nr_stages; i++) {
+		const struct kp_stage_ops *ops = config->stages[i].policy->ops;
+
+		if (ops->needs)
+			needs |= ops->needs(&config->stages[i]);
+	}
+	return needs;
+}
+
+static struct kp_stage *add_stage(struct kp_pipeline *pl, const struct kp_stage_ops *ops)
+{
+	struct kp_stage *stage;
+
+	if (pl->nr_stages == KP_MAX_STAGES)
+		return NULL;
+	stage = calloc(1, ops->size);
+	if (!stage)
+		return NULL;
+	stage->ops = ops;
+	stage->pipeline = pl;
+	stage->index = pl->nr_stages;
+	if (pl->nr_stages)
+		pl->stages[pl->nr_stages - 1]->next = stage;
+	else
+		pl->first = stage;
+	pl->stages[pl->nr_stages++] = stage;
+	return stage;
+}
+
+static int add_device(struct kp_pipeline *pl, const struct kp_device_config *config,
+		      unsigned int needs, unsigned int nr_requests)
+{
+	const struct kp_device_ops *ops = find_device(config->backend);
+	struct kp_stage *stage;
+
+	if (!ops) {
+		kp_log("backend=%s: no such device, give one of: libaio, io_uring, psync, null",
+		       config->backend);
+		return -EINVAL;
+	}
+	/*
+	 * A policy that lets go between submission and completion needs the two apart, which a
+	 * blocking system call cannot do.
+	 */
+	if (ops == &kp_psync_device && needs & KP_NEEDS_ASYNC_DEVICE)
+		ops = &kp_libaio_device;
+	stage = add_stage(pl, &ops->stage);
+	if (!stage)
+		return -ENOMEM;
+	pl->device = kp_stage_device(stage);
+	pl->device->ops = ops;
+	pl->device->config = *config;
+	if (needs & KP_NEEDS_ASYNC_DEVICE)
+		pl->device->config.null.synchronous = false;
+	pl->device->depth = nr_requests;
+	pl->device->wake_fd = pl->wake_fd;
+	pl->device->shared = pl->shared;
+	pthread_mutex_init(&pl->device->lock, NULL);
+	pthread_cond_init(&pl->device->progress, NULL);
+	return 0;
+}
+
+static int add_stages(struct kp_pipeline *pl, const struct kp_pipeline_config *config)
+{
+	unsigned int needs = pipeline_needs(config);
+	int ret;
+
+	pl->shared = needs & KP_NEEDS_SHARED;
+	if (pl->shared) {
+		pl->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+		if (pl->wake_fd < 0)
+			return -errno;
+	}
+	for (unsigned int i = 0; i < config->nr_stages; i++) {
+		const struct kp_stage_config *stage_config = &config->stages[i];
+		struct kp_stage *stage = add_stage(pl, stage_config->policy->ops);
+
+		if (!stage)
+			return -ENOMEM;
+		stage->variant = stage_config->variant;
+		stage->counters = kp_counters_of(pl->slot, stage_config->policy);
+	}
+	if (config->device.fault) {
+		ret = kp_fault_check(config->device.fault);
+		if (!ret && !add_stage(pl, &kp_fault_stage))
+			ret = -ENOMEM;
+		if (ret)
+			return ret;
+	}
+	/* A pass-through needs a request per I/O; policies cut I/Os, up to the kernel's default. */
+	ret = add_device(pl, &config->device, needs,
+			 config->nr_stages ? kp_max(config->depth, NR_REQUESTS) : config->depth);
+	/* The device first: what stands above may ask it. */
+	for (unsigned int i = pl->nr_stages; !ret && i > 0; i--) {
+		struct kp_stage *stage = pl->stages[i - 1];
+		bool policy = i - 1 < config->nr_stages;
+
+		if (stage->ops->init)
+			ret = stage->ops->init(stage, policy ? &config->stages[i - 1] : NULL,
+					       config);
+	}
+	return ret;
+}
+
+static int init_done_ring(struct kp_pipeline *pl, unsigned int depth)
+{
+	unsigned int size = 1;
+
+	while (size < depth + 1)
+		size *= 2;
+	pl->done = calloc(size, sizeof(*pl->done));
+	pl->done_mask = size - 1;
+	return pl->done ? 0 : -ENOMEM;
+}
+
+int kp_pipeline_create(struct kp_pipeline **result, const struct kp_pipeline_config *config)
+{
+	struct kp_pipeline *pl = calloc(1, sizeof(*pl));
+	char why[256];
+	int ret;
+
+	if (!pl)
+		return -ENOMEM;
+	pl->wake_fd = -1;
+	pl->owner = &this_thread;
+	pl->arena = config->arena;
+	pl->terminate = config->terminate;
+	pl->limits = config->device.limits;
+	pl->depth = config->depth;
+	pl->synchronous = config->synchronous;
+	pl->slot = config->slot;
+	if (!pl->slot)
+		pl->slot = pl->own_slot = calloc(1, sizeof(*pl->own_slot));
+	ret = pl->slot ? kp_limits_check_options(&pl->limits, why, sizeof(why)) : -ENOMEM;
+	if (ret == -EINVAL)
+		kp_log("%s", why);
+	if (!ret)
+		ret = init_done_ring(pl, pl->depth);
+	if (!ret)
+		ret = add_stages(pl, config);
+	if (ret) {
+		kp_pipeline_destroy(pl);
+		return ret;
+	}
+	*result = pl;
+	return 0;
+}
+
+void kp_pipeline_buffers(struct kp_pipeline *pl, void *start, size_t size)
+{
+	if (pl->device->ops->buffers)
+		pl->device->ops->buffers(pl->device, start, size);
+}
+
+void kp_pipeline_drain(struct kp_pipeline *pl)
+{
+	kp_pipeline_flush(pl, NULL);
+	while (device_in_flight(pl)) {
+		if (kp_pipeline_wait(pl, NULL) < 0)
+			break;
+	}
+}
+
+void kp_pipeline_destroy(struct kp_pipeline *pl)
+{
+	if (pl->device)
+		kp_pipeline_drain(pl);
+	while (pl->files)
+		kp_file_close(pl->files);
+	for (unsigned int i = 0; i < pl->nr_stages; i++) {
+		struct kp_stage *stage = pl->stages[i];
+
+		if (stage->ops->exit)
+			stage->ops->exit(stage);
+		if (pl->device && stage == &pl->device->stage) {
+			pthread_mutex_destroy(&pl->device->lock);
+			pthread_cond_destroy(&pl->device->progress);
+		}
+		free(stage);
+	}
+	if (pl->wake_fd >= 0)
+		close(pl->wake_fd);
+	free(pl->own_slot);
+	free(pl->done);
+	free(pl);
+}

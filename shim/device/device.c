@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* What devices share: requests as system calls see them, and how they end. */
+#include <fcntl.h>
+#include <linux/falloc.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "../stage.h"
+
+void kp_device_account(struct kp_device *device, const struct kp_bio *bio)
+{
+	uint64_t *values = device->stage.pipeline->slot->values;
+	uint64_t bytes = 0;
+
+	if (!kp_op_has_data(bio->op))
+		return;
+	for (; bio; bio = bio->next) {
+		kp_count(&values[KP_BIOS], 1);
+		kp_count(&values[KP_BIO_SIZES + kp_size_bucket(bio->iter.size)], 1);
+		bytes += bio->iter.size;
+	}
+	kp_count(&values[KP_REQUESTS], 1);
+	kp_count(&values[KP_REQUEST_SIZES + kp_size_bucket(bytes)], 1);
+}
+
+void kp_device_ended(struct kp_device *device, unsigned int nr)
+{
+	if (!device->shared) {
+		device->in_flight -= nr;
+		return;
+	}
+	pthread_mutex_lock(&device->lock);
+	device->in_flight -= nr;
+	pthread_cond_broadcast(&device->progress);
+	pthread_mutex_unlock(&device->lock);
+}
+
+unsigned int kp_request_iov(const struct kp_device *device, const struct kp_bio *bio, uint64_t skip,
+			    struct iovec *iov)
+{
+	uint64_t room = device->transfer_limit ? device->transfer_limit : UINT64_MAX;
+	unsigned int nr = 0;
+
+	for (; bio; bio = bio->next) {
+		struct kp_iter iter = bio->iter;
+
+		if (skip >= iter.size) {
+			skip -= iter.size;
+			continue;
+		}
+		if (skip)
+			kp_iter_advance(bio->vec, &iter, skip);
+		skip = 0;
+		while (iter.size && room) {
+			struct kp_segment segment = kp_iter_segment(bio->vec, &iter);
+
+			kp_iter_step(bio->vec, &iter, segment.len);
+			segment.len = kp_min(segment.len, room);
+			room -= segment.len;
+			if (nr &&
+			    (char *)iov[nr - 1].iov_base + iov[nr - 1].iov_len == segment.addr) {
+				iov[nr - 1].iov_len += segment.len;
+				continue;
+			}
+			if (nr == KP_REQUEST_IOV)
+				return nr;
+			iov[nr].iov_base = segment.addr;
+			iov[nr++].iov_len = segment.len;
+		}
+	}
+	return nr;
+}
+
+void kp_request_end(struct kp_bio *bio, uint64_t bytes, int error)
+{
+	while (bio) {
+		struct kp_bio *next = bio->next; /* end_io may free the bio */
+		uint64_t moved = kp_min(bytes, bio->iter.size);
+
+		bytes -= moved;
+		bio->resid = bio->iter.size - moved;
+		if (bio->resid || !bio->iter.size)
+			bio->status = error;
+		bio->next = NULL;
+		kp_bio_endio(bio);
+		bio = next;
+	}
+}
+
+bool kp_transfer_more(const struct kp_bio *bio, uint64_t bytes, uint64_t *done, ssize_t result,
+		      int *error)
+{
+	*error = 0;
+	if (result == -EINTR)
+		return true;
+	if (result < 0) {
+		*error = result;
+		return false;
+	}
+	*done += result;
+	if (*done == bytes)
+		return false;
+	if (bio->op == KP_OP_READ)
+		/* Direct I/O cannot go on from within a block: that was the end of the file. */
+		return result && !(result % bio->file->limits.logical_block_size);
+	if (!result)
+		*error = -EIO;
+	return result;
+}
+
+/* Give the range back, as blkdev_issue_discard() or a punched hole does. */
+static int discard(const struct kp_bio *bio)
+{
+	uint64_t range[2] = { bio->iter.pos, bio->iter.size };
+	int ret;
+
+	if (bio->file->block_device)
+		ret = ioctl(bio->file->fd, BLKDISCARD, range);
+	else
+		ret = fallocate(bio->file->fd, FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE, range[0],
+				range[1]);
+	return ret ? -errno : 0;
+}
+
+int kp_device_sync(const struct kp_bio *bio)
+{
+	int fd = bio->file->fd;
+	int ret = 0;
+
+	switch (bio->op) {
+	case KP_OP_DISCARD:
+		return discard(bio);
+	case KP_OP_FLUSH:
+		ret = fsync(fd);
+		break;
+	case KP_OP_FDATASYNC:
+		ret = fdatasync(fd);
+		break;
+	case KP_OP_SYNC_RANGE:
+		ret = sync_file_range(fd, bio->iter.pos, bio->iter.size,
+				      SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
+					      SYNC_FILE_RANGE_WAIT_AFTER);
+		break;
+	}
+	return ret ? -errno : 0;
+}

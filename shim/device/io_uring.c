@@ -1,0 +1,356 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The io_uring device: one io_uring_enter() for a batch, registered files, and registered
+ * buffers where the application's memory could be registered.
+ */
+#include <liburing.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "../stage.h"
+
+#define REGISTERED_FILES 64u
+#define MAX_ENTRIES	 32768u
+
+struct uring_request {
+	struct kp_bio *bio; /* NULL: the poll on wake_fd */
+	uint64_t bytes, done;
+	struct iovec *iov;
+};
+
+struct uring_device {
+	struct kp_device device;
+	struct io_uring ring;
+	bool ring_made;
+	bool files_registered;
+	struct iovec buffers; /* registered memory, empty: none */
+	unsigned int nr_held;
+	struct kp_pool requests;
+	struct kp_pool iovs;
+	struct uring_request wake;
+};
+
+static struct uring_device *uring_device(struct kp_device *device)
+{
+	return kp_container_of(device, struct uring_device, device);
+}
+
+static bool in_registered(const struct uring_device *uring, const struct iovec *iov)
+{
+	const char *start = uring->buffers.iov_base;
+	const char *from = iov->iov_base;
+
+	return from >= start && from + iov->iov_len <= start + uring->buffers.iov_len;
+}
+
+static void prepare_data(struct uring_device *uring, struct uring_request *request,
+			 struct io_uring_sqe *sqe)
+{
+	struct kp_bio *bio = request->bio;
+	uint64_t pos = bio->iter.pos + request->done;
+	struct iovec iov[KP_REQUEST_IOV];
+	unsigned int nr = kp_request_iov(&uring->device, bio, request->done, iov);
+	bool read = bio->op == KP_OP_READ;
+	int fd = bio->file->fd;
+
+	if (nr > 1) {
+		memcpy(request->iov, iov, nr * sizeof(*iov));
+		if (read)
+			io_uring_prep_readv(sqe, fd, request->iov, nr, pos);
+		else
+			io_uring_prep_writev(sqe, fd, request->iov, nr, pos);
+	} else if (in_registered(uring, iov)) {
+		if (read)
+			io_uring_prep_read_fixed(sqe, fd, iov->iov_base, iov->iov_len, pos, 0);
+		else
+			io_uring_prep_write_fixed(sqe, fd, iov->iov_base, iov->iov_len, pos, 0);
+	} else if (read) {
+		io_uring_prep_read(sqe, fd, iov->iov_base, iov->iov_len, pos);
+	} else {
+		io_uring_prep_write(sqe, fd, iov->iov_base, iov->iov_len, pos);
+	}
+}
+
+/* Put a request, or what is left of it, on the submission queue. With the device locked. */
+static void hold(struct uring_device *uring, struct uring_request *request)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&uring->ring);
+	const struct kp_bio *bio = request->bio;
+
+	if (!sqe) { /* full of continuations: make room */
+		io_uring_submit(&uring->ring);
+		sqe = io_uring_get_sqe(&uring->ring);
+	}
+	switch (bio->op) {
+	case KP_OP_FLUSH:
+		io_uring_prep_fsync(sqe, bio->file->fd, 0);
+		break;
+	case KP_OP_FDATASYNC:
+		io_uring_prep_fsync(sqe, bio->file->fd, IORING_FSYNC_DATASYNC);
+		break;
+	default:
+		prepare_data(uring, request, sqe);
+	}
+	if (bio->file->device_data) {
+		sqe->fd = bio->file->index;
+		sqe->flags |= IOSQE_FIXED_FILE;
+	}
+	io_uring_sqe_set_data(sqe, request);
+	uring->nr_held++;
+}
+
+/* A free request, or NULL. With the device locked. */
+static struct uring_request *get_request(struct uring_device *uring, struct kp_bio *bio)
+{
+	struct uring_request *request = kp_pool_get(&uring->requests);
+
+	if (!request)
+		return NULL;
+	request->bio = bio;
+	request->bytes = kp_request_bytes(bio);
+	request->done = 0;
+	if (bio->next || bio->nr_vecs > 1)
+		request->iov = kp_pool_get(&uring->iovs);
+	else
+		request->iov = NULL;
+	return request;
+}
+
+static void uring_submit(struct kp_stage *stage, struct kp_bio *bio)
+{
+	struct kp_device *device = kp_stage_device(stage);
+	struct uring_device *uring = uring_device(device);
+	struct uring_request *request;
+
+	if (bio->op == KP_OP_DISCARD || bio->op == KP_OP_SYNC_RANGE) {
+		kp_pipeline_flush(stage->pipeline, stage);
+		kp_request_end(bio, bio->iter.size, kp_device_sync(bio));
+		return;
+	}
+	kp_device_lock(device);
+	while (!(request = get_request(uring, bio))) {
+		kp_device_unlock(device);
+		kp_pipeline_wait(stage->pipeline, stage);
+		kp_device_lock(device);
+	}
+	kp_device_account(device, bio);
+	hold(uring, request);
+	kp_device_started(device, !device->in_flight);
+	kp_device_unlock(device);
+}
+
+static void uring_flush(struct kp_stage *stage)
+{
+	struct uring_device *uring = uring_device(kp_stage_device(stage));
+	bool busy;
+
+	do {
+		int ret = 0;
+
+		kp_device_lock(&uring->device);
+		if (uring->nr_held)
+			ret = io_uring_submit(&uring->ring);
+		if (ret > 0)
+			uring->nr_held -= kp_min((unsigned int)ret, uring->nr_held);
+		busy = uring->nr_held &&
+		       (ret >= 0 || ret == -EAGAIN || ret == -EBUSY || ret == -EINTR);
+		kp_device_unlock(&uring->device);
+		if (busy && ret < 0)
+			usleep(10); /* the kernel is out of requests */
+	} while (busy);
+}
+
+static void arm_wake(struct uring_device *uring)
+{
+	struct io_uring_sqe *sqe;
+
+	kp_device_lock(&uring->device);
+	sqe = io_uring_get_sqe(&uring->ring);
+	if (sqe) {
+		io_uring_prep_poll_add(sqe, uring->device.wake_fd, POLLIN);
+		io_uring_sqe_set_data(sqe, &uring->wake);
+		io_uring_submit(&uring->ring);
+	}
+	kp_device_unlock(&uring->device);
+}
+
+static void take_wake(struct uring_device *uring)
+{
+	uint64_t count;
+	ssize_t ret = read(uring->device.wake_fd, &count, sizeof(count));
+
+	(void)ret;
+	arm_wake(uring);
+}
+
+static void end_request(struct uring_device *uring, struct uring_request *request, int error)
+{
+	struct kp_bio *bio = request->bio;
+	uint64_t done = request->done;
+
+	kp_device_lock(&uring->device);
+	if (request->iov)
+		kp_pool_put(&uring->iovs, request->iov);
+	kp_pool_put(&uring->requests, request);
+	kp_device_unlock(&uring->device);
+	kp_device_ended(&uring->device, 1);
+	kp_request_end(bio, done, error);
+}
+
+/* One completion. Return: requests ended, 0 or 1. */
+static unsigned int complete(struct uring_device *uring, struct uring_request *request, int result)
+{
+	int error = kp_min(result, 0);
+
+	if (kp_op_has_data(request->bio->op) &&
+	    kp_transfer_more(request->bio, request->bytes, &request->done, result, &error)) {
+		kp_device_lock(&uring->device);
+		hold(uring, request);
+		kp_device_unlock(&uring->device);
+		uring_flush(&uring->device.stage);
+		return 0;
+	}
+	end_request(uring, request, error);
+	return 1;
+}
+
+/* End what has completed. Return: requests ended; *woken when wake_fd was among them. */
+static unsigned int reap_ready(struct uring_device *uring, bool *woken)
+{
+	struct io_uring_cqe *cqe;
+	unsigned int ended = 0;
+
+	while (!io_uring_peek_cqe(&uring->ring, &cqe)) {
+		struct uring_request *request = io_uring_cqe_get_data(cqe);
+		int result = cqe->res;
+
+		io_uring_cqe_seen(&uring->ring, cqe);
+		if (request == &uring->wake) {
+			take_wake(uring);
+			*woken = true;
+		} else {
+			ended += complete(uring, request, result);
+		}
+	}
+	return ended;
+}
+
+static int uring_reap(struct kp_device *device, unsigned int min, const struct timespec *timeout)
+{
+	struct uring_device *uring = uring_device(device);
+	unsigned int ended;
+	bool woken = false;
+	int ret = 0;
+
+	ended = reap_ready(uring, &woken);
+	while (ended < min && !woken && !ret) {
+		struct __kernel_timespec limit;
+		struct io_uring_cqe *cqe;
+
+		if (timeout)
+			limit = (struct __kernel_timespec){ timeout->tv_sec, timeout->tv_nsec };
+		ret = timeout ? io_uring_wait_cqes(&uring->ring, &cqe, min - ended, &limit, NULL)
+			      : io_uring_wait_cqe_nr(&uring->ring, &cqe, min - ended);
+		ended += reap_ready(uring, &woken);
+	}
+	return ret && ret != -ETIME && ret != -EINTR ? ret : (int)ended;
+}
+
+static int uring_open(struct kp_device *device, struct kp_file *file)
+{
+	struct uring_device *uring = uring_device(device);
+
+	if (uring->files_registered && (unsigned int)file->index < REGISTERED_FILES &&
+	    io_uring_register_files_update(&uring->ring, file->index, &file->fd, 1) == 1)
+		file->device_data = device; /* reached by its index from now on */
+	return 0;
+}
+
+static void uring_close(struct kp_device *device, struct kp_file *file)
+{
+	int none = -1;
+
+	if (file->device_data)
+		io_uring_register_files_update(&uring_device(device)->ring, file->index, &none, 1);
+	file->device_data = NULL;
+}
+
+static int uring_buffers(struct kp_device *device, void *start, size_t size)
+{
+	struct uring_device *uring = uring_device(device);
+	struct iovec buffers = { start, size };
+	int ret = io_uring_register_buffers(&uring->ring, &buffers, 1);
+
+	if (!ret)
+		uring->buffers = buffers;
+	return ret;
+}
+
+/* A ring that one thread submits to, if this kernel has such rings. */
+static int make_ring(struct uring_device *uring, unsigned int entries)
+{
+	unsigned int flags = IORING_SETUP_COOP_TASKRUN;
+	int ret;
+
+	if (!uring->device.shared)
+		flags |= IORING_SETUP_SINGLE_ISSUER;
+	ret = io_uring_queue_init(entries, &uring->ring, flags);
+	if (ret == -EINVAL)
+		ret = io_uring_queue_init(entries, &uring->ring, 0);
+	uring->ring_made = !ret;
+	return ret;
+}
+
+static int uring_init(struct kp_stage *stage, const struct kp_stage_config *stage_config,
+		      const struct kp_pipeline_config *config)
+{
+	struct uring_device *uring = uring_device(kp_stage_device(stage));
+	unsigned int depth = uring->device.depth = kp_min(uring->device.depth, MAX_ENTRIES - 1);
+	int ret;
+
+	(void)stage_config;
+	(void)config;
+	/* Guarded by the device's lock, not by the pools' own. */
+	ret = kp_pool_init(&uring->requests, sizeof(struct uring_request), depth, false);
+	if (!ret)
+		ret = kp_pool_init(&uring->iovs, KP_REQUEST_IOV * sizeof(struct iovec), depth,
+				   false);
+	if (!ret)
+		ret = make_ring(uring, depth + 1);
+	if (ret) {
+		kp_log("backend=io_uring: no ring of %u entries: %s; see kernel.io_uring_disabled",
+		       depth, strerror(-ret));
+		return ret;
+	}
+	uring->files_registered = !io_uring_register_files_sparse(&uring->ring, REGISTERED_FILES);
+	if (uring->device.wake_fd >= 0)
+		arm_wake(uring);
+	return 0;
+}
+
+static void uring_exit(struct kp_stage *stage)
+{
+	struct uring_device *uring = uring_device(kp_stage_device(stage));
+
+	if (uring->ring_made)
+		io_uring_queue_exit(&uring->ring);
+	kp_pool_exit(&uring->requests);
+	kp_pool_exit(&uring->iovs);
+}
+
+const struct kp_device_ops kp_io_uring_device = {
+	.stage = {
+		.name = "io_uring",
+		.size = sizeof(struct uring_device),
+		.init = uring_init,
+		.submit = uring_submit,
+		.flush = uring_flush,
+		.exit = uring_exit,
+	},
+	.open = uring_open,
+	.close = uring_close,
+	.reap = uring_reap,
+	.buffers = uring_buffers,
+};

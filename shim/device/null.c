@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The null device: a model of null_blk, with its vocabulary. It touches no file.
+ *
+ * A request that costs nothing ends inside submit without a look at the clock. Otherwise it gets
+ * a deadline: it waits for the device's dispatcher (submit_nsec each), for one of queue_depth
+ * servers, for its turn on the pipe (mbps), and then takes its latency. Dispatcher, servers and
+ * pipe are words in the arena that say when each is free next, so that all jobs share them.
+ * Nothing is held while waiting: a job that is killed leaves only a moment of the model's time
+ * used up.
+ */
+#include <poll.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "../stage.h"
+
+#define QUEUE_DEPTH	64u /* null_blk's hw_queue_depth */
+#define MAX_QUEUE_DEPTH 4096u
+#define SPIN_NS		25000u /* sleep up to here, then spin: timers are that late */
+#define LOOK_AROUND_NS	100000000u
+
+#define CHUNK_SIZE (1ull << 26) /* contents grow by this much address space */
+#define MAX_CHUNKS (1u << 18)	/* 16 TiB */
+
+/* struct null_shared - what all jobs on one null device share. Everything is atomic. */
+struct null_shared {
+	uint64_t dispatcher_free; /* nanoseconds, CLOCK_MONOTONIC */
+	uint64_t pipe_free;
+	uint64_t server_free[MAX_QUEUE_DEPTH];
+	char *chunks[MAX_CHUNKS]; /* contents; NULL: all zeroes */
+};
+
+struct null_request {
+	uint64_t deadline;
+	struct kp_bio *bio;
+};
+
+struct bad_range {
+	uint64_t start, end; /* bytes */
+};
+
+struct null_device {
+	struct kp_device device;
+	const struct kp_null_options *options;
+	bool timed; /* anything in the options takes time */
+	unsigned int queue_depth;
+	struct bad_range *bad;
+	unsigned int nr_bad;
+	/* Requests in flight, a heap by deadline. Guarded by the device's lock. */
+	struct null_request *heap;
+};
+
+static struct null_device *null_device(struct kp_device *device)
+{
+	return kp_container_of(device, struct null_device, device);
+}
+
+/* ---- contents ------------------------------------------------------------------------------ */
+
+/* The memory that holds byte @pos, made when @make says so; NULL: all zeroes. */
+static char *contents(struct null_device *null, struct null_shared *shared, uint64_t pos, bool make)
+{
+	char **slot = &shared->chunks[pos / CHUNK_SIZE];
+	char *chunk = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
+	char *fresh;
+
+	if (!chunk && make) {
+		fresh = kp_arena_alloc(null->device.stage.pipeline->arena, CHUNK_SIZE);
+		if (!fresh)
+			return NULL;
+		/* Two jobs may meet here; the loser's address space is never touched. */
+		if (__atomic_compare_exchange_n(slot, &chunk, fresh, false, __ATOMIC_ACQ_REL,
+						__ATOMIC_ACQUIRE))
+			chunk = fresh;
+	}
+	return chunk ? chunk + pos % CHUNK_SIZE : NULL;
+}
+
+static int copy_piece(struct null_device *null, struct null_shared *shared, unsigned int op,
+		      uint64_t pos, void *data, size_t len)
+{
+	char *memory = contents(null, shared, pos, op == KP_OP_WRITE);
+
+	if (op == KP_OP_READ) {
+		if (memory)
+			memcpy(data, memory, len);
+		else
+			memset(data, 0, len);
+	} else if (memory) {
+		memcpy(memory, data, len);
+	} else {
+		return -ENOSPC;
+	}
+	return 0;
+}
+
+/* Whole pages go back to the system, the rest is zeroed. */
+static void discard_piece(struct null_device *null, char *memory, size_t len)
+{
+	char *first = (char *)kp_round_up((uintptr_t)memory, KP_PAGE_SIZE);
+	char *last = (char *)kp_round_down((uintptr_t)memory + len, KP_PAGE_SIZE);
+
+	if (first >= last ||
+	    kp_arena_release(null->device.stage.pipeline->arena, first, last - first)) {
+		memset(memory, 0, len);
+		return;
+	}
+	memset(memory, 0, first - memory);
+	memset(last, 0, memory + len - last);
+}
+
+/* Move the data of a bio. Contents lie in chunks, so a segment may fall apart. */
+static int move_data(struct null_device *null, struct kp_bio *bio)
+{
+	struct null_shared *shared = bio->file->device_data;
+	struct kp_segment segment;
+	struct kp_iter iter = bio->iter;
+	int ret = 0;
+
+	while (iter.size && !ret) {
+		size_t len = CHUNK_SIZE - iter.pos % CHUNK_SIZE;
+
+		if (bio->op == KP_OP_DISCARD) {
+			char *memory = contents(null, shared, iter.pos, false);
+
+			len = kp_min(len, iter.size);
+			if (memory)
+				discard_piece(null, memory, len);
+			iter.pos += len;
+			iter.size -= len;
+			continue;
+		}
+		segment = kp_iter_segment(bio->vec, &iter);
+		len = kp_min(len, segment.len);
+		ret = copy_piece(null, shared, bio->op, iter.pos, segment.addr, len);
+		kp_iter_step(bio->vec, &iter, len);
+	}
+	return ret;
+}
+
+static bool is_bad(const struct null_device *null, const struct kp_bio *bio)
+{
+	for (unsigned int i = 0; i < null->nr_bad; i++) {
+		if (bio->iter.pos < null->bad[i].end &&
+		    bio->iter.pos + bio->iter.size > null->bad[i].start)
+			return true;
+	}
+	return false;
+}
+
+/* Carry a request out, all but its time. As in null_blk, one bad sector fails all of it. */
+static int execute(struct null_device *null, struct kp_bio *request)
+{
+	struct kp_bio *bio;
+	int ret = 0;
+
+	for (bio = request; bio && null->nr_bad; bio = bio->next) {
+		if (is_bad(null, bio))
+			return -EIO;
+	}
+	if (!null->options->memory_backed || request->op > KP_OP_DISCARD)
+		return 0;
+	for (bio = request; bio && !ret; bio = bio->next)
+		ret = move_data(null, bio);
+	return ret;
+}
+
+static void end_request(struct kp_bio *bio)
+{
+	int error = bio->status;
+
+	bio->status = 0;
+	kp_request_end(bio, error ? 0 : kp_request_bytes(bio), error);
+}
+
+/* ---- time ---------------------------------------------------------------------------------- */
+
+/* Queue for something serial that is @busy_ns per turn. Return: when our turn is over. */
+static uint64_t claim(uint64_t *free_at, uint64_t from, uint64_t busy_ns)
+{
+	uint64_t seen = __atomic_load_n(free_at, __ATOMIC_RELAXED);
+	uint64_t end;
+
+	do {
+		end = kp_max(seen, from) + busy_ns;
+	} while (!__atomic_compare_exchange_n(free_at, &seen, end, true, __ATOMIC_RELAXED,
+					      __ATOMIC_RELAXED));
+	return end;
+}
+
+/* The server that is free first. */
+static uint64_t *pick_server(struct null_device *null, struct null_shared *shared, uint64_t from)
+{
+	uint64_t *best = &shared->server_free[0];
+	uint64_t best_free = UINT64_MAX;
+
+	for (unsigned int i = 0; i < null->queue_depth && best_free > from; i++) {
+		uint64_t free_at = __atomic_load_n(&shared->server_free[i], __ATOMIC_RELAXED);
+
+		if (free_at < best_free) {
+			best_free = free_at;
+			best = &shared->server_free[i];
+		}
+	}
+	return best;
+}
+
+static uint64_t deadline_of(struct null_device *null, const struct kp_bio *bio)
+{
+	const struct kp_null_options *options = null->options;
+	struct null_shared *shared = bio->file->device_data;
+	uint64_t latency = bio->op == KP_OP_READ ? options->read_nsec : options->write_nsec;
+	uint64_t at = kp_now_ns();
+	uint64_t busy = latency;
+	uint64_t *server;
+
+	if (bio->op > KP_OP_DISCARD)
+		return at; /* no volatile cache: nothing to flush */
+	if (options->submit_nsec)
+		at = claim(&shared->dispatcher_free, at, options->submit_nsec);
+	if (!latency && !options->mbps)
+		return at;
+	server = pick_server(null, shared, at);
+	if (options->mbps && bio->op != KP_OP_DISCARD) {
+		uint64_t start = kp_max(at, __atomic_load_n(server, __ATOMIC_RELAXED));
+		uint64_t transfer = kp_request_bytes(bio) * 1000 / options->mbps;
+
+		busy += claim(&shared->pipe_free, start, transfer) - start;
+	}
+	return claim(server, at, busy);
+}
+
+/* Wait until @until, at most LOOK_AROUND_NS or until somebody wakes the owner. */
+static void wait_until(struct null_device *null, uint64_t until)
+{
+	int wake_fd = null->device.wake_fd;
+	uint64_t now = kp_now_ns();
+	struct pollfd poll_fd = { .fd = wake_fd, .events = POLLIN };
+	struct timespec sleep;
+	uint64_t count;
+
+	if (until > now + SPIN_NS) {
+		uint64_t ns = kp_min(until - now - SPIN_NS, LOOK_AROUND_NS);
+
+		sleep = (struct timespec){ .tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000 };
+		if (ppoll(&poll_fd, wake_fd >= 0, &sleep, NULL) > 0 &&
+		    read(wake_fd, &count, sizeof(count)) > 0)
+			return;
+		if (until > now + LOOK_AROUND_NS)
+			return;
+	}
+	while (kp_now_ns() < until)
+		__builtin_ia32_pause();
+}
+
+/* ---- the heap of deadlines ----------------------------------------------------------------- */
+
+static void heap_push(struct null_device *null, struct null_request request)
+{
+	unsigned int i = null->device.in_flight;
+
+	for (; i && null->heap[(i - 1) / 2].deadline > request.deadline; i = (i - 1) / 2)
+		null->heap[i] = null->heap[(i - 1) / 2];
+	null->heap[i] = request;
+	kp_device_started(&null->device, i == 0);
+}
+
+static struct kp_bio *heap_pop(struct null_device *null)
+{
+	struct kp_bio *first = null->heap[0].bio;
+	unsigned int nr = --null->device.in_flight;
+	struct null_request last = null->heap[nr];
+	unsigned int i = 0;
+
+	for (;;) {
+		unsigned int child = 2 * i + 1;
+
+		if (child + 1 < nr && null->heap[child + 1].deadline < null->heap[child].deadline)
+			child++;
+		if (child >= nr || null->heap[child].deadline >= last.deadline)
+			break;
+		null->heap[i] = null->heap[child];
+		i = child;
+	}
+	null->heap[i] = last;
+	return first;
+}
+
+/* ---- device hooks -------------------------------------------------------------------------- */
+
+static void null_submit(struct kp_stage *stage, struct kp_bio *bio)
+{
+	struct kp_device *device = kp_stage_device(stage);
+	struct null_device *null = null_device(device);
+	uint64_t deadline;
+
+	kp_device_lock(device);
+	while (null->timed && device->in_flight == device->depth) {
+		kp_device_unlock(device);
+		kp_pipeline_wait(stage->pipeline, stage);
+		kp_device_lock(device);
+	}
+	kp_device_account(device, bio);
+	bio->status = execute(null, bio);
+	if (!null->timed) {
+		kp_device_unlock(device);
+		end_request(bio);
+		return;
+	}
+	deadline = deadline_of(null, bio);
+	if (!null->options->synchronous)
+		heap_push(null, (struct null_request){ deadline, bio });
+	kp_device_unlock(device);
+	if (null->options->synchronous) {
+		while (kp_now_ns() < deadline)
+			wait_until(null, deadline);
+		end_request(bio);
+	}
+}
+
+/* End what is due. Return: requests ended; *next: the earliest deadline left, 0: none. */
+static unsigned int end_due(struct null_device *null, uint64_t *next)
+{
+	uint64_t now = kp_now_ns();
+	unsigned int ended = 0;
+
+	for (;;) {
+		struct kp_bio *bio = NULL;
+
+		kp_device_lock(&null->device);
+		*next = null->device.in_flight ? null->heap[0].deadline : 0;
+		if (*next && *next <= now)
+			bio = heap_pop(null);
+		if (bio && null->device.shared)
+			pthread_cond_broadcast(&null->device.progress);
+		kp_device_unlock(&null->device);
+		if (!bio)
+			return ended;
+		end_request(bio);
+		ended++;
+	}
+}
+
+static int null_reap(struct kp_device *device, unsigned int min, const struct timespec *timeout)
+{
+	struct null_device *null = null_device(device);
+	uint64_t next, give_up = UINT64_MAX;
+	unsigned int ended = end_due(null, &next);
+
+	if (timeout && ended < min)
+		give_up = kp_now_ns() + timeout->tv_sec * 1000000000ull + timeout->tv_nsec;
+	while (ended < min && next) {
+		uint64_t from = kp_now_ns();
+
+		wait_until(null, kp_min(next, give_up));
+		ended += end_due(null, &next);
+		/* Back before the time: woken by another thread, or to look around. */
+		if (ended < min && next && kp_now_ns() < next &&
+		    (device->shared || kp_now_ns() >= give_up ||
+		     kp_now_ns() - from >= LOOK_AROUND_NS))
+			break;
+	}
+	return ended;
+}
+
+static int null_open(struct kp_device *device, struct kp_file *file)
+{
+	struct null_device *null = null_device(device);
+	void *shared;
+	int ret;
+
+	if (file->size > CHUNK_SIZE * MAX_CHUNKS)
+		return -EFBIG;
+	if (!null->timed && !null->options->memory_backed)
+		return 0;
+	ret = kp_arena_object(device->stage.pipeline->arena, "null", &file->key, sizeof(file->key),
+			      sizeof(struct null_shared), NULL, NULL, &shared);
+	if (!ret)
+		file->device_data = shared;
+	return ret;
+}
+
+/* "16-23,1024-1031": sectors, both ends included. */
+static int parse_badblocks(struct null_device *null, const char *text)
+{
+	char *end = (char *)text;
+
+	while (*end) {
+		unsigned long long first = strtoull(text, &end, 10);
+		unsigned long long last = first;
+		struct bad_range *bad;
+
+		if (end != text && *end == '-')
+			last = strtoull(end + 1, &end, 10);
+		if (end == text || last < first || (*end && *end != ',')) {
+			kp_log("null_badblocks=%s: not ranges of sectors, give START-END[,...]",
+			       null->options->badblocks);
+			return -EINVAL;
+		}
+		bad = realloc(null->bad, (null->nr_bad + 1) * sizeof(*bad));
+		if (!bad)
+			return -ENOMEM;
+		null->bad = bad;
+		null->bad[null->nr_bad++] =
+			(struct bad_range){ first * KP_SECTOR_SIZE, (last + 1) * KP_SECTOR_SIZE };
+		text = end + (*end == ',');
+	}
+	return 0;
+}
+
+static int null_init(struct kp_stage *stage, const struct kp_stage_config *stage_config,
+		     const struct kp_pipeline_config *config)
+{
+	struct kp_device *device = kp_stage_device(stage);
+	struct null_device *null = null_device(device);
+	const struct kp_null_options *options = &device->config.null;
+
+	(void)stage_config;
+	(void)config;
+	null->options = options;
+	null->timed =
+		options->read_nsec || options->write_nsec || options->submit_nsec || options->mbps;
+	null->queue_depth = options->queue_depth ? options->queue_depth : QUEUE_DEPTH;
+	if (null->queue_depth > MAX_QUEUE_DEPTH) {
+		kp_log("null_queue_depth=%u: too deep, give at most %u", null->queue_depth,
+		       MAX_QUEUE_DEPTH);
+		return -EINVAL;
+	}
+	null->heap = calloc(device->depth, sizeof(*null->heap));
+	if (!null->heap)
+		return -ENOMEM;
+	if (null->timed)
+		prctl(PR_SET_TIMERSLACK, 1); /* the default lets sleeps end 50 us late */
+	return options->badblocks ? parse_badblocks(null, options->badblocks) : 0;
+}
+
+static void null_exit(struct kp_stage *stage)
+{
+	struct null_device *null = null_device(kp_stage_device(stage));
+
+	free(null->heap);
+	free(null->bad);
+}
+
+const struct kp_device_ops kp_null_device = {
+	.stage = {
+		.name = "null",
+		.size = sizeof(struct null_device),
+		.init = null_init,
+		.submit = null_submit,
+		.exit = null_exit,
+	},
+	.open = null_open,
+	.reap = null_reap,
+};

@@ -1,0 +1,563 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The split stage (policy P2): cut bios at the queue limits.
+ *
+ * 54efd50bfd87 ("block: make generic_make_request handle arbitrarily sized bios", 4.3-rc1) let
+ * submitters build bios of any size and cut them here. It copied the rest of the vector at each
+ * cut; 52cc6eead909 shares the vector and copies the iterator alone. Before, in 4.2, bios were
+ * built to the limits and never cut.
+ *
+ * An I/O of the application arrives as one segment. This stage makes bios of pages out of it, as
+ * direct I/O does, in every variant, so that all of them pay the same for their vectors.
+ */
+#include "split.h"
+
+struct split {
+	struct kp_stage stage;
+	const struct split_row *row;
+	bool adjacent;
+	struct kp_bio_set set;
+};
+
+struct split_row {
+	struct kp_variant variant;
+	/* Turn an I/O into bios and submit them. */
+	void (*submit)(struct split *split, struct kp_bio *io);
+	/* Where to cut; as kp_split_front(). NULL: bios are built to fit. */
+	int64_t (*front)(const struct split_row *row, const struct kp_queue_limits *limits,
+			 const struct kp_bio *bio, bool adjacent);
+	/* Sectors that one request at @pos may have. */
+	uint32_t (*max_sectors)(const struct kp_queue_limits *limits, uint64_t pos);
+	bool clones_vec;      /* the front piece gets a copy of the remaining vector */
+	bool nomerge;	      /* the front piece is REQ_NOMERGE */
+	bool multi_page;      /* a segment may be several adjacent pages */
+	bool rounds_to_block; /* the front piece is a multiple of the logical block */
+};
+
+/* ---- how large may a request be? ----------------------------------------------------------- */
+
+/* queue_max_sectors(), up to 4.3 */
+static uint32_t max_sectors_plain(const struct kp_queue_limits *limits, uint64_t pos)
+{
+	(void)pos;
+	return limits->max_sectors;
+}
+
+static uint32_t to_chunk_end(const struct kp_queue_limits *limits, uint64_t pos)
+{
+	uint64_t sector = pos >> KP_SECTOR_SHIFT;
+
+	return limits->chunk_sectors - sector % limits->chunk_sectors;
+}
+
+/* get_max_io_size() of 4.9: a chunk takes the place of max_sectors; whole logical blocks */
+static uint32_t max_sectors_chunk(const struct kp_queue_limits *limits, uint64_t pos)
+{
+	uint32_t block = limits->logical_block_size / KP_SECTOR_SIZE;
+	uint32_t max = limits->chunk_sectors ? to_chunk_end(limits, pos) : limits->max_sectors;
+
+	return kp_round_down(max, block);
+}
+
+/* get_max_io_size() of 5.4: end on a physical block if there is one to end on */
+static uint32_t max_sectors_physical(const struct kp_queue_limits *limits, uint64_t pos)
+{
+	uint32_t physical = limits->physical_block_size / KP_SECTOR_SIZE;
+	uint32_t logical = limits->logical_block_size / KP_SECTOR_SIZE;
+	uint32_t max = limits->max_sectors;
+	uint32_t start = (pos >> KP_SECTOR_SHIFT) % physical;
+	uint32_t end;
+
+	if (limits->chunk_sectors)
+		max = kp_min(max, to_chunk_end(limits, pos));
+	end = kp_round_down(start + max, physical);
+	return end > start ? end - start : kp_round_down(max, logical);
+}
+
+/* ---- where to cut -------------------------------------------------------------------------- */
+
+/* What the walk over a vector has seen so far. */
+struct walk {
+	const struct kp_queue_limits *limits;
+	bool adjacent;
+	struct kp_segment previous;
+	uint32_t segments;
+	size_t segment_size; /* of the segment being extended */
+	uint64_t bytes;
+};
+
+/* bvec_gap_to_prev(): a device with a virtual boundary takes no gap between segments */
+static bool gap(const struct walk *walk, const struct kp_segment *segment)
+{
+	uint64_t mask = walk->limits->virt_boundary_mask;
+	uintptr_t end = (uintptr_t)walk->previous.addr + walk->previous.len;
+
+	return walk->segments && (((uintptr_t)segment->addr & mask) || (end & mask));
+}
+
+static bool same_boundary(const struct kp_queue_limits *limits, const void *first, const void *last)
+{
+	return ((uintptr_t)first | limits->seg_boundary_mask) ==
+	       ((uintptr_t)last | limits->seg_boundary_mask);
+}
+
+/* Does @segment extend the one before it, as the driver's scatter list will? */
+static bool extends(const struct walk *walk, const struct kp_segment *segment)
+{
+	const char *start = segment->addr;
+
+	return walk->adjacent && walk->segments &&
+	       (const char *)walk->previous.addr + walk->previous.len == start &&
+	       walk->segment_size + segment->len <= walk->limits->max_segment_size &&
+	       same_boundary(walk->limits, walk->previous.addr, start + segment->len - 1);
+}
+
+/* Take @segment into the request. Return: false when there are too many segments. */
+static bool accept(struct walk *walk, const struct kp_segment *segment)
+{
+	if (extends(walk, segment)) {
+		walk->segment_size += segment->len;
+	} else {
+		if (walk->segments == walk->limits->max_segments)
+			return false;
+		walk->segments++;
+		walk->segment_size = segment->len;
+	}
+	walk->previous = *segment;
+	walk->bytes += segment->len;
+	return true;
+}
+
+/*
+ * blk_bio_segment_split() of 4.3: the cut falls between segments. A first segment that is larger
+ * than a request, which that kernel did not expect, is cut all the same.
+ */
+static int64_t front_between(const struct split_row *row, const struct kp_queue_limits *limits,
+			     const struct kp_bio *bio, bool adjacent)
+{
+	uint64_t max = (uint64_t)row->max_sectors(limits, bio->iter.pos) << KP_SECTOR_SHIFT;
+	struct walk walk = { .limits = limits, .adjacent = adjacent };
+	struct kp_segment segment;
+	struct kp_iter iter;
+
+	kp_for_each_segment (segment, bio->vec, iter, bio->iter) {
+		if (walk.bytes + segment.len > max)
+			return walk.bytes ? walk.bytes : max;
+		if (gap(&walk, &segment) || !accept(&walk, &segment))
+			return walk.bytes;
+	}
+	return 0;
+}
+
+/* The same of 4.9: a segment is cut where the request is full. */
+static int64_t front_within(const struct split_row *row, const struct kp_queue_limits *limits,
+			    const struct kp_bio *bio, bool adjacent)
+{
+	uint64_t max = (uint64_t)row->max_sectors(limits, bio->iter.pos) << KP_SECTOR_SHIFT;
+	struct walk walk = { .limits = limits, .adjacent = adjacent };
+	struct kp_segment segment;
+	struct kp_iter iter;
+
+	kp_for_each_segment (segment, bio->vec, iter, bio->iter) {
+		if (gap(&walk, &segment))
+			return walk.bytes;
+		if (walk.bytes + segment.len > max) {
+			bool within = walk.segments < limits->max_segments && walk.bytes < max;
+
+			if (within || walk.bytes)
+				return within ? max : walk.bytes;
+			/* not even one logical block fits: a first segment passes whole */
+		}
+		if (!accept(&walk, &segment))
+			return walk.bytes;
+	}
+	return 0;
+}
+
+/* bvec_split_segs(): count the device segments of one vector entry. Return: bytes that fit. */
+static uint64_t carve(struct walk *walk, const struct kp_segment *segment, uint64_t max)
+{
+	const struct kp_queue_limits *limits = walk->limits;
+	uint64_t room = kp_min((uint64_t)segment->len, max - walk->bytes);
+	uint64_t taken = 0;
+
+	while (taken < room && walk->segments < limits->max_segments) {
+		uintptr_t at = (uintptr_t)segment->addr + taken;
+		uint64_t to_boundary =
+			limits->seg_boundary_mask - (at & limits->seg_boundary_mask) + 1;
+		uint64_t piece = kp_min((uint64_t)limits->max_segment_size, to_boundary);
+
+		if (!to_boundary) /* the mask covers the whole address space */
+			piece = limits->max_segment_size;
+		taken += kp_min(piece, room - taken);
+		walk->segments++;
+		if (limits->virt_boundary_mask & ((uintptr_t)segment->addr + taken))
+			break;
+	}
+	return taken;
+}
+
+/* blk_bio_segment_split() of 5.4, bio_split_rw() of 6.1 */
+static int64_t front_carved(const struct split_row *row, const struct kp_queue_limits *limits,
+			    const struct kp_bio *bio, bool adjacent)
+{
+	uint64_t max = (uint64_t)row->max_sectors(limits, bio->iter.pos) << KP_SECTOR_SHIFT;
+	struct walk walk = { .limits = limits };
+	struct kp_segment segment;
+	struct kp_iter iter;
+
+	(void)adjacent; /* adjacent pages are one entry of the vector already */
+	kp_for_each_segment (segment, bio->vec, iter, bio->iter) {
+		uint64_t taken;
+
+		if (gap(&walk, &segment))
+			break;
+		taken = carve(&walk, &segment, max);
+		walk.previous = segment;
+		walk.bytes += taken;
+		if (taken < segment.len)
+			break;
+	}
+	if (walk.bytes == bio->iter.size)
+		return 0;
+	if (row->rounds_to_block)
+		walk.bytes = kp_round_down(walk.bytes, limits->logical_block_size);
+	return walk.bytes ? (int64_t)walk.bytes : -EINVAL;
+}
+
+int64_t kp_split_front(const struct kp_variant *variant, const struct kp_queue_limits *limits,
+		       const struct kp_bio *bio, bool adjacent)
+{
+	const struct split_row *row = kp_container_of(variant, struct split_row, variant);
+
+	return row->front(row, limits, bio, adjacent);
+}
+
+/* ---- cutting ------------------------------------------------------------------------------- */
+
+/*
+ * The front piece of @bio, which is left with the rest: bio_split(). NULL: out of memory.
+ */
+static struct kp_bio *take_front(struct split *split, struct kp_bio *bio, uint64_t bytes)
+{
+	uint64_t *counters = split->stage.pipeline->slot->values;
+	unsigned int rest = bio->nr_vecs - bio->iter.idx;
+	struct kp_bio *front = kp_bio_alloc(&split->set, split->row->clones_vec ? rest : 0);
+
+	if (!front)
+		return NULL;
+	front->op = bio->op;
+	front->flags = bio->flags & ~KP_BIO_CHAIN;
+	if (split->row->nomerge)
+		front->flags |= KP_BIO_NOMERGE;
+	front->file = bio->file;
+	front->iter = bio->iter;
+	front->iter.size = bytes;
+	if (split->row->clones_vec) {
+		/* bio_clone_bioset(): the whole remaining vector, though a part would do */
+		memcpy(front->own_vec, bio->vec + bio->iter.idx, rest * sizeof(*bio->vec));
+		front->iter.idx = 0;
+		front->nr_vecs = rest;
+		kp_count(&counters[KP_VECS_COPIED], rest);
+	} else {
+		front->vec = bio->vec;
+		front->nr_vecs = bio->nr_vecs;
+	}
+	kp_iter_advance(bio->vec, &bio->iter, bytes);
+	kp_count(&counters[KP_SPLITS], 1);
+	return front;
+}
+
+/* blk_queue_split() in a loop: each front piece goes on before the rest is looked at again. */
+static void submit_cut(struct split *split, struct kp_bio *bio)
+{
+	const struct kp_queue_limits *limits = &bio->file->limits;
+	int64_t bytes;
+
+	while ((bytes = split->row->front(split->row, limits, bio, split->adjacent))) {
+		struct kp_bio *front = bytes > 0 ? take_front(split, bio, bytes) : NULL;
+
+		if (!front) {
+			kp_bio_fail(bio, bytes > 0 ? -ENOMEM : bytes);
+			return;
+		}
+		kp_bio_chain(front, bio);
+		kp_stage_submit(split->stage.next, front);
+	}
+	kp_stage_submit(split->stage.next, bio);
+}
+
+/* ---- building bios ------------------------------------------------------------------------- */
+
+static size_t to_page_end(const void *addr)
+{
+	return KP_PAGE_SIZE - (uintptr_t)addr % KP_PAGE_SIZE;
+}
+
+/* Pages that a buffer touches, up to what one bio can hold. */
+static unsigned int count_pages(const struct kp_segment *buffer)
+{
+	size_t pages = (buffer->len + KP_PAGE_SIZE - to_page_end(buffer->addr) + KP_PAGE_SIZE - 1) /
+		       KP_PAGE_SIZE;
+
+	return kp_min(pages, (size_t)KP_BIO_MAX_VECS);
+}
+
+/* The next page of the I/O, and no more than the rest of it. */
+static struct kp_segment next_page(const struct kp_bio *io, const struct kp_iter *iter)
+{
+	struct kp_segment page = kp_iter_segment(io->vec, iter);
+
+	page.len = kp_min(page.len, to_page_end(page.addr));
+	return page;
+}
+
+/* A bio of @io's kind that begins where @iter stands. */
+static struct kp_bio *begin_bio(struct split *split, const struct kp_bio *io,
+				const struct kp_iter *iter, unsigned int nr_vecs)
+{
+	struct kp_bio *bio = kp_bio_alloc(&split->set, nr_vecs);
+
+	if (!bio)
+		return NULL;
+	bio->op = io->op;
+	bio->flags = io->flags & ~KP_BIO_CHAIN;
+	bio->file = io->file;
+	bio->iter = (struct kp_iter){ .pos = iter->pos };
+	return bio;
+}
+
+/* bio_add_page(), without a look at any limit */
+static void add_page(struct kp_bio *bio, const struct kp_segment *page, bool join)
+{
+	struct kp_segment *last = bio->own_vec + bio->nr_vecs - 1;
+
+	if (join && bio->nr_vecs && (char *)last->addr + last->len == page->addr)
+		last->len += page->len;
+	else
+		bio->own_vec[bio->nr_vecs++] = *page;
+	bio->iter.size += page->len;
+}
+
+/* Bios as large as they come, 256 segments, each then cut where it must be. */
+static void submit_large(struct split *split, struct kp_bio *io)
+{
+	bool join = split->adjacent && split->row->multi_page;
+	struct kp_iter iter = io->iter;
+
+	while (iter.size) {
+		struct kp_segment buffer = kp_iter_segment(io->vec, &iter);
+		unsigned int pages = count_pages(&buffer);
+		struct kp_bio *bio = begin_bio(split, io, &iter, pages);
+
+		if (!bio) {
+			kp_bio_error(io, -ENOMEM);
+			return;
+		}
+		kp_bio_chain(bio, io);
+		while (iter.size && bio->nr_vecs < pages) {
+			struct kp_segment page = next_page(io, &iter);
+
+			add_page(bio, &page, join);
+			kp_iter_step(io->vec, &iter, page.len);
+		}
+		submit_cut(split, bio);
+	}
+}
+
+/* bio_add_page() of 4.2 said no: too large, too many segments, or a gap. */
+static bool refuses(struct walk *walk, const struct kp_segment *page, uint64_t max)
+{
+	return walk->bytes + page->len > max || gap(walk, page) || !accept(walk, page);
+}
+
+/* dio_new_bio() and bio_add_page() of 4.2: bios built to the limits. */
+static void submit_built(struct split *split, struct kp_bio *io)
+{
+	const struct kp_queue_limits *limits = &io->file->limits;
+	unsigned int fit = limits->max_sectors / (KP_PAGE_SIZE / KP_SECTOR_SIZE) + 1;
+	struct kp_iter iter = io->iter;
+
+	fit = kp_min(fit, limits->max_segments); /* bio_get_nr_vecs() */
+	while (iter.size) {
+		uint64_t max = (uint64_t)split->row->max_sectors(limits, iter.pos)
+			       << KP_SECTOR_SHIFT;
+		struct walk walk = { .limits = limits, .adjacent = split->adjacent };
+		struct kp_segment buffer = kp_iter_segment(io->vec, &iter);
+		unsigned int pages = kp_min(count_pages(&buffer), fit);
+		struct kp_bio *bio = begin_bio(split, io, &iter, pages);
+
+		if (!bio) {
+			kp_bio_error(io, -ENOMEM);
+			return;
+		}
+		kp_bio_chain(bio, io);
+		while (iter.size && bio->nr_vecs < pages) {
+			struct kp_segment page = next_page(io, &iter);
+
+			if (!bio->nr_vecs)
+				page.len = kp_min(page.len, max);
+			if (refuses(&walk, &page, max))
+				break;
+			add_page(bio, &page, false);
+			kp_iter_step(io->vec, &iter, page.len);
+		}
+		kp_stage_submit(split->stage.next, bio);
+	}
+}
+
+/* ---- the table ----------------------------------------------------------------------------- */
+
+static const struct split_row rows[] = {
+	{
+		.variant = {
+			.name = "build",
+			.since = "4.2",
+			.until = "4.2",
+			.commit = "before 54efd50bfd87",
+			.summary = "bios are built to the queue limits page by page and never split",
+			.omits = "merge_bvec_fn of stacking drivers",
+		},
+		.submit = submit_built,
+		.max_sectors = max_sectors_plain,
+	},
+	{
+		.variant = {
+			.name = "clone",
+			.since = "4.3-rc1",
+			.until = "4.3-rc1",
+			.commit = "54efd50bfd87",
+			.summary = "large bios are split, each split copies the remaining vector",
+			.omits = "discard and write-same splitting",
+		},
+		.submit = submit_large,
+		.front = front_between,
+		.max_sectors = max_sectors_plain,
+		.clones_vec = true,
+	},
+	{
+		.variant = {
+			.name = "fast",
+			.since = "4.3",
+			.until = "4.8",
+			.commit = "52cc6eead909",
+			.summary = "large bios are split, the halves share the vector and copy the iterator",
+			.omits = "discard and write-same splitting; what 4.4 to 4.8 changed of 4.3",
+		},
+		.submit = submit_large,
+		.front = front_between,
+		.max_sectors = max_sectors_plain,
+	},
+	{
+		.variant = {
+			.name = "4.9",
+			.since = "4.9",
+			.until = "5.3",
+			.commit = "get_max_io_size() of 4.9",
+			.summary = "as fast; may split within a page, on a logical block; front is not merged",
+			.omits = "discard splitting; multi-page segments of 5.1 to 5.3",
+		},
+		.submit = submit_large,
+		.front = front_within,
+		.max_sectors = max_sectors_chunk,
+		.nomerge = true,
+	},
+	{
+		.variant = {
+			.name = "5.4",
+			.since = "5.4",
+			.until = "6.0",
+			.commit = "get_max_io_size() of 5.4",
+			.summary = "as 4.9; splits end on a physical block, long segments are carved",
+			.omits = "discard splitting; REQ_NOWAIT",
+		},
+		.submit = submit_large,
+		.front = front_carved,
+		.max_sectors = max_sectors_physical,
+		.nomerge = true,
+		.multi_page = true,
+	},
+	{
+		.variant = {
+			.name = "6.1",
+			.since = "6.1",
+			.until = "6.19",
+			.commit = "bio_split_rw() of 6.1",
+			.summary = "as 5.4; the front is rounded down to the logical block",
+			.omits = "discard splitting; REQ_NOWAIT; atomic writes",
+		},
+		.submit = submit_large,
+		.front = front_carved,
+		.max_sectors = max_sectors_physical,
+		.nomerge = true,
+		.multi_page = true,
+		.rounds_to_block = true,
+	},
+};
+
+/* ---- the stage ----------------------------------------------------------------------------- */
+
+static void split_submit(struct kp_stage *stage, struct kp_bio *bio)
+{
+	struct split *split = kp_container_of(stage, struct split, stage);
+
+	if (!kp_op_has_data(bio->op)) {
+		kp_stage_submit(stage->next, bio);
+		return;
+	}
+	/* The I/O itself is the last reference: it ends when its bios have. */
+	bio->flags |= KP_BIO_CHAIN;
+	bio->remaining = 1;
+	split->row->submit(split, bio);
+	kp_bio_endio(bio);
+}
+
+/*
+ * Bios that one I/O may turn into. The file's limits are not known yet; a pool that turns out too
+ * small costs waits, not correctness.
+ */
+static size_t bios_per_io(const struct kp_pipeline_config *config)
+{
+	uint32_t max_sectors_kb = config->device.limits.max_sectors_kb;
+	uint64_t fragment = max_sectors_kb ? max_sectors_kb * 1024ull : 128 * 1024;
+
+	return config->max_io_size / kp_min(fragment, (uint64_t)KP_BIO_MAX_VECS * KP_PAGE_SIZE) + 2;
+}
+
+static int split_init(struct kp_stage *stage, const struct kp_stage_config *stage_config,
+		      const struct kp_pipeline_config *config)
+{
+	struct split *split = kp_container_of(stage, struct split, stage);
+	const struct kp_split_options *options = stage_config->options;
+	size_t bios = kp_min(kp_max(bios_per_io(config) * config->depth, 64), 65536);
+	size_t vecs[KP_VEC_CLASSES];
+
+	split->row = kp_container_of(stage_config->variant, struct split_row, variant);
+	split->adjacent = options && options->adjacent_pages;
+	for (unsigned int i = 0; i < KP_VEC_CLASSES; i++)
+		vecs[i] = bios;
+	return kp_bio_set_init(&split->set, stage, bios, vecs);
+}
+
+static void split_exit(struct kp_stage *stage)
+{
+	kp_bio_set_exit(&kp_container_of(stage, struct split, stage)->set);
+}
+
+static const struct kp_stage_ops split_ops = {
+	.name = "split",
+	.size = sizeof(struct split),
+	.init = split_init,
+	.submit = split_submit,
+	.exit = split_exit,
+};
+
+const struct kp_policy kp_split_policy = {
+	.name = "split",
+	.summary = "how bios are cut at the queue limits",
+	.default_variant = "fast",
+	.ops = &split_ops,
+	.rows = rows,
+	.row_size = sizeof(*rows),
+	.nr_rows = sizeof(rows) / sizeof(*rows),
+};

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# shellcheck shell=sh
+#
+# What the shell tests share: `. tests/lib.sh` in the first lines of each. A test runs in the top
+# folder, through tests/run, which sets
+#	FIO		the fio to run (under a sanitizer: a script that preloads its run time)
+#	KP_TMP		a folder of its own, on a file system that does O_DIRECT, removed afterwards
+#	KP_TOP		the top folder
+#	KP_ENGINES	the names of the engines, engines/NAME.so
+#	KP_SANITIZE	the sanitizers, or empty
+#	KP_FIO_VERSION, KP_FIO_SRC, KP_CC and the flags that gate.sh needs
+set -eu
+export LC_ALL=C
+: "${KP_TOP:?run me through make test TESTS=...}"
+
+say() { echo "$*"; }
+fail() { echo "FAIL: $*"; exit 1; }
+skip() { echo "$*"; exit 77; }
+
+# at_exit COMMAND...: run at the end, the latest first, whatever happens. Quote as for eval.
+at_exit_list=:
+at_exit() { at_exit_list="$* ; $at_exit_list"; }
+# shellcheck disable=SC2154
+trap 'kp_status=$?; trap - EXIT; set +e; eval "$at_exit_list"; exit $kp_status' EXIT
+trap 'exit 1' HUP INT TERM
+
+need_root() { [ "$(id -u)" = 0 ] || skip "not root"; }
+need_command() {
+	for c; do command -v "$c" >/dev/null || skip "no command $c here"; done
+}
+need_engine() {
+	for e; do case " $KP_ENGINES " in *" $e "*) ;; *) skip "no engine $e" ;; esac; done
+}
+
+engine() { echo "external:$KP_TOP/engines/$1.so"; }
+
+# fio_run ARG...: runs fio in $KP_TMP; stdout in $KP_TMP/out, stderr in $KP_TMP/err, the exit status
+# in fio_status. Fails on a signal only: judge the rest yourself, or use fio_ok and fio_refused.
+fio_run() {
+	fio_status=0
+	(cd "$KP_TMP" && exec $FIO "$@") >"$KP_TMP/out" 2>"$KP_TMP/err" || fio_status=$?
+	[ $fio_status -lt 126 ] || { fio_said; fail "fio ended with status $fio_status: $*"; }
+}
+
+fio_said() {
+	sed 's/^/  fio: /' "$KP_TMP/out" | tail -n 30
+	sed 's/^/  fio: /' "$KP_TMP/err" | tail -n 30
+}
+
+# fio_ok ARG...: must succeed.
+fio_ok() {
+	fio_run "$@"
+	[ $fio_status = 0 ] || { fio_said; fail "fio exited with $fio_status: $*"; }
+}
+
+# fio_refused PATTERN ARG...: must end with an error, and exactly one line of ours (it starts with
+# "kpolicy:") that matches the extended regular expression PATTERN.
+fio_refused() {
+	pattern=$1
+	shift
+	fio_run "$@"
+	[ $fio_status != 0 ] || { fio_said; fail "fio did not fail: $*"; }
+	lines=$(grep -c '^kpolicy:' "$KP_TMP/err") || true
+	[ "$lines" = 1 ] || { fio_said; fail "$lines lines of ours, not one: $*"; }
+	grep '^kpolicy:' "$KP_TMP/err" | grep -Eq -- "$pattern" ||
+		{ fio_said; fail "the line does not match '$pattern': $*"; }
+	! grep -q '^kpolicy:' "$KP_TMP/out" || fail "a message of ours is on stdout: $*"
+}
+
+# refused PATTERN COMMAND ARG...: the same for any other command: a status from 1 to 125, nothing on
+# stdout, one line on stderr that matches.
+refused() {
+	pattern=$1
+	shift
+	status=0
+	"$@" >"$KP_TMP/out" 2>"$KP_TMP/err" || status=$?
+	[ $status != 0 ] || fail "did not fail: $*"
+	[ $status -lt 126 ] || { cat "$KP_TMP/err"; fail "ended with status $status: $*"; }
+	[ ! -s "$KP_TMP/out" ] || { cat "$KP_TMP/out"; fail "wrote to stdout: $*"; }
+	[ "$(wc -l <"$KP_TMP/err")" = 1 ] || { cat "$KP_TMP/err"; fail "not one line: $*"; }
+	grep -Eq -- "$pattern" "$KP_TMP/err" ||
+		{ cat "$KP_TMP/err"; fail "the line does not match '$pattern': $*"; }
+}
+
+# counter FILE NAME: a number from the totals of a counters=FILE.
+counter() { jq -e ".total.$2" "$1"; }
+
+# equal WHAT GOT WANTED
+equal() { [ "$2" = "$3" ] || fail "$1: $2, wanted $3"; }
+
+# loop_device FILE [LOGICAL_BLOCK_SIZE]: sets loop to a new loop device over FILE, direct I/O to it.
+loop_device() {
+	need_root
+	need_command losetup
+	loop=$(losetup --find --show --direct-io=on ${2:+--sector-size "$2"} "$1" 2>&1) ||
+		skip "no loop device: $loop"
+	at_exit "losetup -d $loop"
+}
+
+# module NAME [PARAM=VALUE...]: loads a kernel module until the test ends.
+module() {
+	need_root
+	need_command modprobe
+	modprobe "$@" 2>/dev/null || skip "no kernel module $1"
+	at_exit "modprobe -r $1"
+}
