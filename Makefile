@@ -10,15 +10,14 @@ endif
 CFLAGS ?= -O2 -g
 WARNINGS = -Wall -Wextra -Wshadow -Wpointer-arith -Wwrite-strings -Wvla -Wold-style-definition \
 	-Wstrict-prototypes -Wmissing-prototypes
-# -fno-semantic-interposition: our own calls are ours, so the compiler may inline across them.
-BASE_CFLAGS = -std=gnu11 -pthread -fPIC -fno-semantic-interposition $(WARNINGS) -D_GNU_SOURCE \
-	-Ishim -MMD -MP
+# Hidden: kpolicy.h itself makes visible what it declares.
+BASE_CFLAGS = -std=gnu11 -pthread -fPIC -fvisibility=hidden $(WARNINGS) -D_GNU_SOURCE -Ishim -MMD -MP
 ifneq ($(SANITIZE),)
 SANITIZE_FLAGS = -fsanitize=$(SANITIZE) -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 endif
 SHIM_CFLAGS = $(BASE_CFLAGS) -include config-host.h $(LIB_CFLAGS)
 # fio's headers are not ours to clean: -isystem keeps their warnings out.
-ENGINE_CFLAGS = $(SHIM_CFLAGS) -fvisibility=hidden -include $(FIO_CONFIG) -isystem $(FIO_SRC)
+ENGINE_CFLAGS = $(SHIM_CFLAGS) -include $(FIO_CONFIG) -isystem $(FIO_SRC)
 # -Bsymbolic and the map: fio exports hundreds of symbols. nodelete: fio closes the handle while
 # threads of ours may live. now: no lookup in the middle of a measurement.
 SO_LDFLAGS = -shared -pthread -Wl,-Bsymbolic -Wl,-z,now -Wl,-z,relro -Wl,--as-needed
@@ -35,11 +34,11 @@ UNIT := $(UNIT_OBJ:.o=)
 TEST_SH := $(sort $(foreach d,build fio kernel fault,$(wildcard tests/$(d)/*.sh)))
 MAN := $(wildcard man/*.[1-9])
 
-SOVERSION := 0
+SOVERSION = $(firstword $(subst ., ,$(VERSION)))
 LIB_A := shim/libkpolicy.a
-LIB_SO := shim/libkpolicy.so.$(VERSION)
-LIB_LINKS := shim/libkpolicy.so.$(SOVERSION) shim/libkpolicy.so
-TOOL := $(if $(TOOL_OBJ),tools/kpolicy)
+LIB_SO = shim/libkpolicy.so.$(VERSION)
+LIB_LINKS = shim/libkpolicy.so.$(SOVERSION) shim/libkpolicy.so
+TOOL := $(if $(wildcard tools/kpolicy.c),tools/kpolicy)
 
 ifeq ($(V),1)
 say =
@@ -117,7 +116,7 @@ install: all
 	install $(LIB_SO) '$(D)$(LIBDIR)'
 	cp -P $(LIB_LINKS) '$(D)$(LIBDIR)'
 	install -m 644 kpolicy.pc '$(D)$(LIBDIR)/pkgconfig'
-	install $(ENGINE_SO) '$(D)$(LIBDIR)/kpolicy'
+	for e in $(ENGINES); do install engines/$$e.so '$(D)$(LIBDIR)/kpolicy' || exit; done
 ifneq ($(FIO_ENGINE_DIR),)
 	install -d '$(D)$(FIO_ENGINE_DIR)'
 	for e in $(ENGINES); do \

@@ -35,6 +35,9 @@
 extern "C" {
 #endif
 
+/* The library is built with -fvisibility=hidden: what is declared here is all that it exports. */
+#pragma GCC visibility push(default)
+
 #define KP_SECTOR_SHIFT 9
 #define KP_SECTOR_SIZE	512u
 #define KP_PAGE_SIZE	4096u
@@ -321,9 +324,14 @@ enum kp_counter_kind {
 	KP_COUNTER_SUM,	  /* added up over the slots */
 	KP_COUNTER_MAX,	  /* the largest of the slots */
 	KP_COUNTER_SIZES, /* histogram of sizes in bytes by powers of two: KP_SIZE_BUCKETS values */
+	KP_COUNTER_TIMES, /* distribution of times: KP_TIME_VALUES values, shown as NAME_p50_ns ... */
 };
 
 #define KP_SIZE_BUCKETS 16 /* 512 B and less, 1 KiB, ... 8 MiB, more */
+
+/* A KP_COUNTER_TIMES is a count, a sum and a maximum, then a quarter of an octave per bucket. */
+#define KP_TIME_BUCKETS 160
+#define KP_TIME_VALUES	(3 + KP_TIME_BUCKETS)
 
 struct kp_counter_desc {
 	const char *name; /* ends in its unit: _ns, _bytes; a plain number otherwise */
@@ -343,7 +351,7 @@ enum kp_core_counter {
 	KP_NR_CORE_COUNTERS = KP_REQUEST_SIZES + KP_SIZE_BUCKETS,
 };
 
-#define KP_MAX_COUNTERS 1024
+#define KP_MAX_COUNTERS 2048
 
 /** struct kp_counter_slot - the counters of one pipeline, in the arena. One thread writes. */
 struct kp_counter_slot {
@@ -498,6 +506,8 @@ int kp_reap(struct kp_pipeline *pl, unsigned int min, unsigned int max,
 
 /** kp_reaped - I/O @i of those that kp_reap() just returned. */
 struct kp_io *kp_reaped(struct kp_pipeline *pl, unsigned int i);
+
+#pragma GCC visibility pop
 
 #ifdef __cplusplus
 }

@@ -266,8 +266,11 @@ static inline void kp_count_max(uint64_t *counter, uint64_t value)
 /* kp_counters_width - values that some counters take up in a slot. */
 unsigned int kp_counters_width(const struct kp_counter_desc *counters, unsigned int nr);
 
-/* kp_counters_of - where the counters of @policy begin: in every slot at the same place. */
-uint64_t *kp_counters_of(struct kp_counter_slot *slot, const struct kp_policy *policy);
+/* kp_counters_at - where the counters of @policy begin: in every slot at the same place. */
+unsigned int kp_counters_at(const struct kp_policy *policy);
+
+/* kp_count_time - add @ns to a KP_COUNTER_TIMES that only one thread at a time writes. */
+void kp_count_time(uint64_t *counter, uint64_t ns);
 
 /* kp_size_bucket - where a size belongs in a KP_COUNTER_SIZES histogram. */
 static inline unsigned int kp_size_bucket(uint64_t bytes)
@@ -460,7 +463,7 @@ struct kp_pipeline {
 	unsigned int done_mask;
 	unsigned int done_head, done_tail;
 	unsigned int reaped;	  /* of which the last kp_reap() handed out */
-	unsigned int outstanding; /* submitted and not reaped */
+	unsigned int outstanding; /* submitted and not handed out */
 	struct kp_io *posted;	  /* atomic */
 	int wake_fd;
 

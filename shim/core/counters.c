@@ -16,7 +16,14 @@ static const struct kp_counter_desc core_counters[] = {
 
 static unsigned int counter_width(const struct kp_counter_desc *desc)
 {
-	return desc->kind == KP_COUNTER_SIZES ? KP_SIZE_BUCKETS : 1;
+	switch (desc->kind) {
+	case KP_COUNTER_SIZES:
+		return KP_SIZE_BUCKETS;
+	case KP_COUNTER_TIMES:
+		return KP_TIME_VALUES;
+	default:
+		return 1;
+	}
 }
 
 unsigned int kp_counters_width(const struct kp_counter_desc *counters, unsigned int nr)
@@ -28,15 +35,62 @@ unsigned int kp_counters_width(const struct kp_counter_desc *counters, unsigned 
 	return width;
 }
 
-uint64_t *kp_counters_of(struct kp_counter_slot *slot, const struct kp_policy *policy)
+unsigned int kp_counters_at(const struct kp_policy *policy)
 {
 	unsigned int at = KP_NR_CORE_COUNTERS;
 
 	for (unsigned int i = 0; kp_policies[i] != policy; i++)
 		at += kp_counters_width(kp_policies[i]->ops->counters,
 					kp_policies[i]->ops->nr_counters);
-	return &slot->values[at];
+	return at;
 }
+
+/* ---- distributions of times ---------------------------------------------------------------- */
+
+enum { TIME_COUNT, TIME_SUM, TIME_MAX, TIME_BUCKETS };
+
+/* Four buckets an octave: 0 to 7 ns one by one, then each 25 % wide at most. */
+static unsigned int time_bucket(uint64_t ns)
+{
+	unsigned int octave;
+
+	if (ns < 8)
+		return ns;
+	octave = 63 - __builtin_clzll(ns);
+	return kp_min(8 + (octave - 3) * 4 + ((ns >> (octave - 2)) & 3), KP_TIME_BUCKETS - 1u);
+}
+
+/* The middle of a bucket. */
+static uint64_t bucket_time(unsigned int bucket)
+{
+	unsigned int octave = 3 + (bucket - 8) / 4;
+
+	if (bucket < 8)
+		return bucket;
+	return (1ull << octave) + ((bucket - 8) % 4 * 2 + 1) * (1ull << (octave - 3));
+}
+
+void kp_count_time(uint64_t *counter, uint64_t ns)
+{
+	kp_count(&counter[TIME_COUNT], 1);
+	kp_count(&counter[TIME_SUM], ns);
+	kp_count_max(&counter[TIME_MAX], ns);
+	kp_count(&counter[TIME_BUCKETS + time_bucket(ns)], 1);
+}
+
+static uint64_t time_percentile(const uint64_t *counter, unsigned int percent)
+{
+	uint64_t rank = (counter[TIME_COUNT] * percent + 99) / 100, seen = 0;
+
+	for (unsigned int i = 0; i < KP_TIME_BUCKETS; i++) {
+		seen += counter[TIME_BUCKETS + i];
+		if (seen && seen >= rank)
+			return kp_min(bucket_time(i), counter[TIME_MAX]);
+	}
+	return 0;
+}
+
+/* ---- walks over counters ------------------------------------------------------------------- */
 
 typedef void (*visit_counter)(const struct kp_counter_desc *desc, unsigned int at, void *arg);
 
@@ -53,15 +107,13 @@ static void visit_counters(const struct kp_counter_desc *desc, unsigned int nr, 
 static void for_each_counter(const struct kp_policy *const *policies, visit_counter visit,
 			     void *arg)
 {
-	struct kp_counter_slot *none = NULL;
-
 	visit_counters(core_counters, sizeof(core_counters) / sizeof(*core_counters), 0, visit,
 		       arg);
 	for (; *policies; policies++) {
 		const struct kp_stage_ops *ops = (*policies)->ops;
-		unsigned int at = kp_counters_of(none, *policies) - none->values;
 
-		visit_counters(ops->counters, ops->nr_counters, at, visit, arg);
+		visit_counters(ops->counters, ops->nr_counters, kp_counters_at(*policies), visit,
+			       arg);
 	}
 }
 
@@ -74,14 +126,35 @@ static void fold_counter(const struct kp_counter_desc *desc, unsigned int at, vo
 {
 	struct fold *fold = arg;
 
-	for (unsigned int i = at; i < at + counter_width(desc); i++) {
-		uint64_t value = __atomic_load_n(&fold->from[i], __ATOMIC_RELAXED);
+	for (unsigned int i = 0; i < counter_width(desc); i++) {
+		uint64_t value = __atomic_load_n(&fold->from[at + i], __ATOMIC_RELAXED);
+		uint64_t *into = &fold->into[at + i];
 
-		if (desc->kind == KP_COUNTER_MAX)
-			fold->into[i] = kp_max(fold->into[i], value);
+		if (desc->kind == KP_COUNTER_MAX ||
+		    (desc->kind == KP_COUNTER_TIMES && i == TIME_MAX))
+			*into = kp_max(*into, value);
 		else
-			fold->into[i] += value;
+			*into += value;
 	}
+}
+
+/* The figures that stand for a distribution of times. */
+struct time_figure {
+	const char *suffix;
+	uint64_t value;
+};
+
+#define NR_TIME_FIGURES 5
+
+static void time_figures(const uint64_t *counter, struct time_figure figures[NR_TIME_FIGURES])
+{
+	uint64_t count = counter[TIME_COUNT];
+
+	figures[0] = (struct time_figure){ "count", count };
+	figures[1] = (struct time_figure){ "mean_ns", count ? counter[TIME_SUM] / count : 0 };
+	figures[2] = (struct time_figure){ "p50_ns", time_percentile(counter, 50) };
+	figures[3] = (struct time_figure){ "p99_ns", time_percentile(counter, 99) };
+	figures[4] = (struct time_figure){ "max_ns", counter[TIME_MAX] };
 }
 
 /* "512", "4096" ... the upper end of a bucket; the last has none. */
@@ -93,60 +166,105 @@ static const char *bucket_name(unsigned int bucket, char *name, size_t size)
 	return name;
 }
 
-struct emit {
+static void json_sizes(const struct kp_counter_desc *desc, const uint64_t *values, json_t *object)
+{
+	json_t *sizes = json_object();
+	char name[24];
+
+	for (unsigned int i = 0; i < KP_SIZE_BUCKETS; i++) {
+		if (values[i])
+			json_object_set_new(sizes, bucket_name(i, name, sizeof(name)),
+					    json_integer(values[i]));
+	}
+	json_object_set_new(object, desc->name, sizes);
+}
+
+static void json_times(const struct kp_counter_desc *desc, const uint64_t *values, json_t *object)
+{
+	struct time_figure figures[NR_TIME_FIGURES];
+	char name[64];
+
+	time_figures(values, figures);
+	for (unsigned int i = 0; i < NR_TIME_FIGURES; i++) {
+		snprintf(name, sizeof(name), "%s_%s", desc->name, figures[i].suffix);
+		json_object_set_new(object, name, json_integer(figures[i].value));
+	}
+}
+
+struct emit_json {
 	const uint64_t *values;
-	json_t *object; /* or */
-	FILE *to;
-	unsigned int column;
+	json_t *object;
 };
 
 static void emit_json(const struct kp_counter_desc *desc, unsigned int at, void *arg)
 {
-	struct emit *emit = arg;
-	char name[24];
-	json_t *sizes;
+	struct emit_json *emit = arg;
 
-	if (desc->kind != KP_COUNTER_SIZES) {
+	if (desc->kind == KP_COUNTER_SIZES)
+		json_sizes(desc, emit->values + at, emit->object);
+	else if (desc->kind == KP_COUNTER_TIMES)
+		json_times(desc, emit->values + at, emit->object);
+	else
 		json_object_set_new(emit->object, desc->name, json_integer(emit->values[at]));
-		return;
-	}
-	sizes = json_object();
+}
+
+struct emit_text {
+	const uint64_t *values;
+	FILE *to;
+	bool begun;
+};
+
+/* The next item of a line of 'name=value, name=value'. */
+static void item(struct emit_text *emit, const char *name)
+{
+	fprintf(emit->to, "%s%s", emit->begun ? ", " : "    ", name);
+	emit->begun = true;
+}
+
+static void text_sizes(const struct kp_counter_desc *desc, const uint64_t *values,
+		       struct emit_text *emit)
+{
+	char separator = '=';
+	char name[24];
+
 	for (unsigned int i = 0; i < KP_SIZE_BUCKETS; i++) {
-		if (emit->values[at + i])
-			json_object_set_new(sizes, bucket_name(i, name, sizeof(name)),
-					    json_integer(emit->values[at + i]));
+		if (!values[i])
+			continue;
+		if (separator == '=')
+			item(emit, desc->name);
+		fprintf(emit->to, "%c%s:%llu", separator, bucket_name(i, name, sizeof(name)),
+			(unsigned long long)values[i]);
+		separator = ' ';
 	}
-	json_object_set_new(emit->object, desc->name, sizes);
+}
+
+static void text_times(const struct kp_counter_desc *desc, const uint64_t *values,
+		       struct emit_text *emit)
+{
+	struct time_figure figures[NR_TIME_FIGURES];
+
+	if (!values[TIME_COUNT])
+		return;
+	time_figures(values, figures);
+	for (unsigned int i = 0; i < NR_TIME_FIGURES; i++) {
+		item(emit, desc->name);
+		fprintf(emit->to, "_%s=%llu", figures[i].suffix,
+			(unsigned long long)figures[i].value);
+	}
 }
 
 static void emit_text(const struct kp_counter_desc *desc, unsigned int at, void *arg)
 {
-	struct emit *emit = arg;
-	char text[512], name[24];
-	int len = 0;
+	struct emit_text *emit = arg;
 
-	if (desc->kind != KP_COUNTER_SIZES) {
-		if (!emit->values[at])
-			return;
-		len = snprintf(text, sizeof(text), "%s=%llu", desc->name,
-			       (unsigned long long)emit->values[at]);
-	} else {
-		for (unsigned int i = 0; i < KP_SIZE_BUCKETS; i++) {
-			if (!emit->values[at + i])
-				continue;
-			len += snprintf(text + len, sizeof(text) - len, "%s%s:%llu", len ? "," : "",
-					bucket_name(i, name, sizeof(name)),
-					(unsigned long long)emit->values[at + i]);
-			if (len >= (int)sizeof(text))
-				break;
-		}
-		if (!len)
-			return;
-		emit->column += fprintf(emit->to, "%s%s=%s", emit->column ? ", " : "    ",
-					desc->name, text);
-		return;
+	if (desc->kind == KP_COUNTER_SIZES) {
+		text_sizes(desc, emit->values + at, emit);
+	} else if (desc->kind == KP_COUNTER_TIMES) {
+		text_times(desc, emit->values + at, emit);
+	} else if (emit->values[at]) {
+		item(emit, desc->name);
+		fprintf(emit->to, "=%llu", (unsigned long long)emit->values[at]);
 	}
-	emit->column += fprintf(emit->to, "%s%s", emit->column ? ", " : "    ", text);
 }
 
 /* A job: its first slot, and the values of all its slots. */
@@ -204,7 +322,7 @@ static int collect_jobs(struct kp_arena *arena, const struct kp_policy *const *p
 static json_t *values_json(const struct kp_policy *const *policies, const uint64_t *values,
 			   json_t *object)
 {
-	struct emit emit = { .values = values, .object = object };
+	struct emit_json emit = { .values = values, .object = object };
 
 	for_each_counter(policies, emit_json, &emit);
 	return object;
@@ -281,7 +399,7 @@ static void print_policy(const struct kp_policy *const *policies, const struct j
 {
 	const struct kp_counter_slot *slot = jobs->list[first].slot;
 	uint64_t sum[KP_MAX_COUNTERS] = { 0 };
-	struct emit emit = { .values = sum, .to = to };
+	struct emit_text emit = { .values = sum, .to = to };
 	unsigned int nr = 0;
 
 	for (unsigned int i = first; i < jobs->nr; i++) {
@@ -296,7 +414,7 @@ static void print_policy(const struct kp_policy *const *policies, const struct j
 		slot->kernel[0] ? ", kernel " : "", slot->kernel, slot->backend, nr,
 		nr == 1 ? "" : "s");
 	for_each_counter(policies, emit_text, &emit);
-	fprintf(to, "%s\n", emit.column ? "" : "    nothing counted");
+	fprintf(to, "%s\n", emit.begun ? "" : "    nothing counted");
 }
 
 void kp_counters_print(struct kp_arena *arena, const struct kp_policy *const *policies, FILE *to)

@@ -274,7 +274,6 @@ int kp_reap(struct kp_pipeline *pl, unsigned int min, unsigned int max,
 	int ret;
 
 	pl->done_head += pl->reaped;
-	pl->outstanding -= pl->reaped;
 	pl->reaped = 0;
 	ready = pl->done_tail - pl->done_head;
 	if (!min && !ready) {
@@ -299,6 +298,7 @@ int kp_reap(struct kp_pipeline *pl, unsigned int min, unsigned int max,
 			break;
 	}
 	pl->reaped = kp_min(ready, max);
+	pl->outstanding -= pl->reaped;
 	return pl->reaped;
 }
 
@@ -393,7 +393,7 @@ static int add_stages(struct kp_pipeline *pl, const struct kp_pipeline_config *c
 		if (!stage)
 			return -ENOMEM;
 		stage->variant = stage_config->variant;
-		stage->counters = kp_counters_of(pl->slot, stage_config->policy);
+		stage->counters = pl->slot->values + kp_counters_at(stage_config->policy);
 	}
 	if (config->device.fault) {
 		ret = kp_fault_check(config->device.fault);
@@ -421,7 +421,8 @@ static int init_done_ring(struct kp_pipeline *pl, unsigned int depth)
 {
 	unsigned int size = 1;
 
-	while (size < depth + 1)
+	/* As many again as may be in flight: the last ones handed out stay until the next reap. */
+	while (size < 2 * (depth + 1))
 		size *= 2;
 	pl->done = calloc(size, sizeof(*pl->done));
 	pl->done_mask = size - 1;

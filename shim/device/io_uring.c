@@ -3,6 +3,7 @@
  * The io_uring device: one io_uring_enter() for a batch, registered files, and registered
  * buffers where the application's memory could be registered.
  */
+#include <assert.h>
 #include <liburing.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -56,6 +57,7 @@ static void prepare_data(struct uring_device *uring, struct uring_request *reque
 	int fd = bio->file->fd;
 
 	if (nr > 1) {
+		assert(request->iov); /* a bio of several segments has one */
 		memcpy(request->iov, iov, nr * sizeof(*iov));
 		if (read)
 			io_uring_prep_readv(sqe, fd, request->iov, nr, pos);

@@ -2,6 +2,7 @@
 /*
  * The libaio device: requests are held until flush, which hands them over in one io_submit().
  */
+#include <assert.h>
 #include <libaio.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -48,6 +49,7 @@ static void prepare(struct aio_device *aio, struct aio_request *request)
 		else
 			io_prep_pwrite(&request->iocb, fd, iov->iov_base, iov->iov_len, pos);
 	} else {
+		assert(request->iov); /* a bio of several segments has one */
 		memcpy(request->iov, iov, nr * sizeof(*iov));
 		if (read)
 			io_prep_preadv(&request->iocb, fd, request->iov, nr, pos);

@@ -154,6 +154,7 @@ static bool is_bad(const struct null_device *null, const struct kp_bio *bio)
 /* Carry a request out, all but its time. As in null_blk, one bad sector fails all of it. */
 static int execute(struct null_device *null, struct kp_bio *request)
 {
+	bool moves = null->options->memory_backed && request->op <= KP_OP_DISCARD;
 	struct kp_bio *bio;
 	int ret = 0;
 
@@ -161,9 +162,7 @@ static int execute(struct null_device *null, struct kp_bio *request)
 		if (is_bad(null, bio))
 			return -EIO;
 	}
-	if (!null->options->memory_backed || request->op > KP_OP_DISCARD)
-		return 0;
-	for (bio = request; bio && !ret; bio = bio->next)
+	for (bio = request; bio && moves && !ret; bio = bio->next)
 		ret = move_data(null, bio);
 	return ret;
 }
