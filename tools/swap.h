@@ -29,7 +29,7 @@ struct swap_options {
 	const char *run_dir;	/* logs and state files go there; NULL: leave them */
 	const char *cpus;	/* cpus_allowed of every job; NULL: leave it */
 	bool strict;		/* refuse to drop an option */
-	bool force;		/* accepted for the caller's use: nothing here depends on it */
+	bool force;		/* the caller's: what is comparable is not judged here */
 	bool destructive;	/* block devices may be written, unless they are in use */
 	bool allow_exec;	/* exec_prerun and the like may run */
 	bool show_only;		/* nothing will be run: what a run would refuse is a warning, and
@@ -37,9 +37,10 @@ struct swap_options {
 };
 
 struct swap_job {
-	char *name; /* section name, as in fio's JSON */
-	const char *file;
+	char *name;	      /* section name, as in fio's JSON */
+	const char *file;     /* valid as long as the result */
 	unsigned int line;    /* of the section header */
+	bool storage;	      /* uses a storage engine: what a comparison is about, native or not */
 	bool swapped;	      /* false: left alone, not a storage engine (or native) */
 	char *old_engine;     /* as fio resolves it; psync when the file names none */
 	bool buffered;	      /* direct=0 in effect */
@@ -48,8 +49,7 @@ struct swap_job {
 	char *ratio_one;      /* option that fixes the ratio (rate=..., thinktime=...), or NULL */
 	unsigned int group;   /* stonewall group, as fio counts them, from 0 */
 	unsigned int numjobs; /* at least 1 */
-	unsigned long long
-		us; /* startdelay + ramp_time + runtime in microseconds, 0 if no runtime */
+	unsigned long long us; /* startdelay + ramp_time + runtime; 0 if no runtime is set */
 };
 
 struct swap_result {
@@ -58,7 +58,7 @@ struct swap_result {
 	size_t nr_jobs;
 	char **warnings; /* one line each, no newline */
 	size_t nr_warnings;
-	char **files; /* targets as fio will open them, as far as they are known */
+	char **files; /* targets as fio will open them, as far as they are known; sorted */
 	size_t nr_files;
 	char **args; /* options that only fio's command line has: pass them before the job file */
 	size_t nr_args;
