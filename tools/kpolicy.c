@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The kpolicy command: which command is meant, and its help. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands.h"
+#include "kpolicy.h"
+#include "text.h"
+#include "util.h"
+#include "variant.h"
+
+struct command {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *help;
+};
+
+static const char help_all[] =
+	"kpolicy compares Linux I/O policies under your own fio job.\n"
+	"\n"
+	"  kpolicy list [POLICY]                        the variants\n"
+	"  kpolicy show VARIANT                         what one does and leaves out\n"
+	"\n"
+	"A variant is ENGINE:POLICY[,option=value...], ENGINE:kernel=VERSION or native.\n"
+	"kpolicy COMMAND --help says more, man kpolicy all.\n";
+
+static const char help_list[] =
+	"kpolicy list [POLICY]\n"
+	"The variants: the kernels that had them, the commit, what they do.\n";
+
+static const char help_show[] = "kpolicy show VARIANT\n"
+				"What a variant does, what it leaves out, where it comes from.\n";
+
+static const struct command commands[] = {
+	{ "list", cmd_list, help_list },
+	{ "show", cmd_show, help_show },
+};
+
+static const struct command *find_command(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		if (!strcmp(commands[i].name, name))
+			return &commands[i];
+	return NULL;
+}
+
+int print_help(const char *command)
+{
+	const struct command *c = command ? find_command(command) : NULL;
+
+	fputs(c ? c->help : help_all, stdout);
+	return fflush(stdout) ? EXIT_CANNOT : EXIT_DONE;
+}
+
+static int unknown_command(const char *name)
+{
+	const char *names[ARRAY_SIZE(commands) + 1] = { NULL };
+
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		names[i] = commands[i].name;
+	const char *near = text_nearest(name, names);
+
+	if (near)
+		message("no command '%s': did you mean '%s'?", name, near);
+	else
+		message("no command '%s': see kpolicy --help", name);
+	return EXIT_CANNOT;
+}
+
+static const char *const *names_of(const struct kp_policy *policy)
+{
+	const char **names = xcalloc(policy->nr_rows + 2, sizeof(*names));
+
+	for (unsigned int i = 0; i < policy->nr_rows; i++)
+		names[i] = kp_policy_variant(policy, i)->name;
+	names[policy->nr_rows] = "none";
+	return names;
+}
+
+/* The policies that variants are checked against, and suggested from. They stay to the end. */
+static const char *const *policies_of(const char *engine)
+{
+	static const char *const *names[16];
+
+	for (size_t i = 0; i < ARRAY_SIZE(names) && kp_policies[i]; i++) {
+		if (strcmp(kp_policies[i]->name, engine))
+			continue;
+		if (!names[i])
+			names[i] = names_of(kp_policies[i]);
+		return names[i];
+	}
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 2) {
+		message("which command? see kpolicy --help");
+		return EXIT_CANNOT;
+	}
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
+		return print_help(argc > 2 ? argv[2] : NULL);
+	if (!strcmp(argv[1], "--version")) {
+		puts("kpolicy " KP_VERSION);
+		return EXIT_DONE;
+	}
+	const struct command *command = find_command(argv[1]);
+
+	if (!command)
+		return unknown_command(argv[1]);
+	variant_set_policies(policies_of);
+	return command->run(argc - 1, argv + 1);
+}
