@@ -6,6 +6,7 @@
 
 #include "commands.h"
 #include "kpolicy.h"
+#include "run.h"
 #include "text.h"
 #include "util.h"
 #include "variant.h"
@@ -109,6 +110,12 @@ int main(int argc, char **argv)
 
 	if (!command)
 		return unknown_command(argv[1]);
+	int ret = run_init();
+
+	if (ret) {
+		message("cannot adopt fio's jobs: %s", strerror(-ret));
+		return EXIT_CANNOT;
+	}
 	variant_set_policies(policies_of);
 	return command->run(argc - 1, argv + 1);
 }
