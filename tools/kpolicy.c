@@ -20,11 +20,43 @@ struct command {
 static const char help_all[] =
 	"kpolicy compares Linux I/O policies under your own fio job.\n"
 	"\n"
+	"  kpolicy compare JOB.fio VARIANT VARIANT...   which is faster, how sure, and why\n"
+	"  kpolicy compare VARIANT... -- fio --name=... the same for a fio command line\n"
+	"  kpolicy report DIR                           print a result again\n"
 	"  kpolicy list [POLICY]                        the variants\n"
 	"  kpolicy show VARIANT                         what one does and leaves out\n"
 	"\n"
 	"A variant is ENGINE:POLICY[,option=value...], ENGINE:kernel=VERSION or native.\n"
 	"kpolicy COMMAND --help says more, man kpolicy all.\n";
+
+static const char help_compare[] =
+	"kpolicy compare JOB.fio VARIANT VARIANT... [OPTION...] [-- fio ARG...]\n"
+	"The first variant is the control. The job file is only read.\n"
+	"\n"
+	"  --set KEY=VALUE       a job or engine option for every run; may be repeated\n"
+	"  --runtime S, --size S, --target PATH     the same for the usual ones\n"
+	"  --cpus LIST           pin every job\n"
+	"  --show                print how the job file changes; run nothing\n"
+	"  --strict              refuse rather than drop an option\n"
+	"  --force               run what is not comparable\n"
+	"  --destructive         may write block devices\n"
+	"  --allow-exec          may run exec_prerun and the like\n"
+	"  --precision PCT       width of the interval to reach (2)\n"
+	"  --rounds N, --time T  at most so many rounds (32), so long (90s, 10m, 2h)\n"
+	"  --timeout T           one run at most        --keep-going  past a failed run\n"
+	"  --fio PATH            another fio            --engine-dir DIR\n"
+	"  --format F            text, markdown, csv or json\n"
+	"  --plot FILE.svg|png   ratios, latencies      --html FILE   all on one page\n"
+	"  --output DIR          keep everything        --resume DIR  go on with it\n"
+	"  --fail-if-slower PCT  exit 3 when the whole interval is\n"
+	"  --fail-if-undecided   exit 4                 --quiet       no progress\n"
+	"\n"
+	"Exit codes: 0 done, 2 cannot, 3 slower, 4 undecided, 128 + signal.\n";
+
+static const char help_report[] =
+	"kpolicy report DIR [--format F] [--plot FILE] [--html FILE]\n"
+	"                   [--fail-if-slower PCT] [--fail-if-undecided]\n"
+	"Prints a comparison that was run with --output DIR again. Nothing is run.\n";
 
 static const char help_list[] =
 	"kpolicy list [POLICY]\n"
@@ -34,6 +66,8 @@ static const char help_show[] = "kpolicy show VARIANT\n"
 				"What a variant does, what it leaves out, where it comes from.\n";
 
 static const struct command commands[] = {
+	{ "compare", cmd_compare, help_compare },
+	{ "report", cmd_report, help_report },
 	{ "list", cmd_list, help_list },
 	{ "show", cmd_show, help_show },
 };
