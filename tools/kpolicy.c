@@ -22,6 +22,7 @@ static const char help_all[] =
 	"\n"
 	"  kpolicy compare JOB.fio VARIANT VARIANT...   which is faster, how sure, and why\n"
 	"  kpolicy compare VARIANT... -- fio --name=... the same for a fio command line\n"
+	"  kpolicy sweep JOB.fio VARIANT... --over bs=4k,8k,64k\n"
 	"  kpolicy report DIR                           print a result again\n"
 	"  kpolicy list [POLICY]                        the variants\n"
 	"  kpolicy show VARIANT                         what one does and leaves out\n"
@@ -53,6 +54,18 @@ static const char help_compare[] =
 	"\n"
 	"Exit codes: 0 done, 2 cannot, 3 slower, 4 undecided, 128 + signal.\n";
 
+static const char help_sweep[] =
+	"kpolicy sweep JOB.fio VARIANT VARIANT... --over KEY=VALUES [OPTION...]\n"
+	"Compares at each value of a job or engine option; finds where variants cross.\n"
+	"\n"
+	"  --over bs=4k,16k,64k      these values\n"
+	"  --over bs=4k:1m*2         from 4k to 1m, each twice the one before\n"
+	"  --over iodepth=1:16+5     from 1 to 16 in steps of 5\n"
+	"\n"
+	"The options of compare hold, but for --show, --html and --resume. --plot draws\n"
+	"a curve per variant. --output DIR keeps each point as a comparison of its own:\n"
+	"kpolicy report DIR/bs=4k.\n";
+
 static const char help_report[] =
 	"kpolicy report DIR [--format F] [--plot FILE] [--html FILE]\n"
 	"                   [--fail-if-slower PCT] [--fail-if-undecided]\n"
@@ -66,9 +79,8 @@ static const char help_show[] = "kpolicy show VARIANT\n"
 				"What a variant does, what it leaves out, where it comes from.\n";
 
 static const struct command commands[] = {
-	{ "compare", cmd_compare, help_compare },
-	{ "report", cmd_report, help_report },
-	{ "list", cmd_list, help_list },
+	{ "compare", cmd_compare, help_compare }, { "sweep", cmd_sweep, help_sweep },
+	{ "report", cmd_report, help_report },	  { "list", cmd_list, help_list },
 	{ "show", cmd_show, help_show },
 };
 
