@@ -26,6 +26,7 @@ static const char help_all[] =
 	"  kpolicy report DIR                           print a result again\n"
 	"  kpolicy list [POLICY]                        the variants\n"
 	"  kpolicy show VARIANT                         what one does and leaves out\n"
+	"  kpolicy seeds                                published figures beside yours\n"
 	"\n"
 	"A variant is ENGINE:POLICY[,option=value...], ENGINE:kernel=VERSION or native.\n"
 	"kpolicy COMMAND --help says more, man kpolicy all.\n";
@@ -78,10 +79,19 @@ static const char help_list[] =
 static const char help_show[] = "kpolicy show VARIANT\n"
 				"What a variant does, what it leaves out, where it comes from.\n";
 
+static const char help_seeds[] =
+	"kpolicy seeds [N...] [--device PATH] [OPTION...]\n"
+	"The five published reports, or those named: their figures beside yours.\n"
+	"\n"
+	"  --device PATH   measure this device or file; writing a block device needs\n"
+	"                  --destructive. Without it the null device stands in.\n"
+	"\n"
+	"Most options of compare hold. --runtime (1) and --rounds (8) say how long.\n";
+
 static const struct command commands[] = {
 	{ "compare", cmd_compare, help_compare }, { "sweep", cmd_sweep, help_sweep },
 	{ "report", cmd_report, help_report },	  { "list", cmd_list, help_list },
-	{ "show", cmd_show, help_show },
+	{ "show", cmd_show, help_show },	  { "seeds", cmd_seeds, help_seeds },
 };
 
 static const struct command *find_command(const char *name)
