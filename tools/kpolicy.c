@@ -20,7 +20,7 @@ struct command {
 static const char help_all[] =
 	"kpolicy compares Linux I/O policies under your own fio job.\n"
 	"\n"
-	"  kpolicy compare JOB.fio VARIANT VARIANT...   which is faster, how sure, and why\n"
+	"  kpolicy compare JOB.fio VARIANT VARIANT...   which is faster, how sure, why\n"
 	"  kpolicy compare VARIANT... -- fio --name=... the same for a fio command line\n"
 	"  kpolicy sweep JOB.fio VARIANT... --over bs=4k,8k,64k\n"
 	"  kpolicy report DIR                           print a result again\n"
