@@ -70,18 +70,25 @@ void kp_bio_set_exit(struct kp_bio_set *set)
 		kp_pool_exit(&set->vecs[i]);
 }
 
-/* An object of @pool, waiting for completions that return one. */
-static void *pool_get_wait(struct kp_bio_set *set, struct kp_pool *pool)
+/* An object of an empty pool: wait for completions that return one. */
+static void *pool_wait(struct kp_bio_set *set, struct kp_pool *pool)
 {
 	void *object;
 
 	while (!(object = kp_pool_get(pool))) {
 		int ret = kp_pipeline_wait(set->stage->pipeline, set->stage->next);
 
-		if (ret < 0)
-			return NULL;
+		if (ret < 0) /* a request that the kernel refused ends as it is flushed */
+			return kp_pool_get(pool);
 	}
 	return object;
+}
+
+static kp_always_inline void *pool_get_wait(struct kp_bio_set *set, struct kp_pool *pool)
+{
+	void *object = kp_pool_get(pool);
+
+	return object ? object : pool_wait(set, pool);
 }
 
 struct kp_bio *kp_bio_alloc(struct kp_bio_set *set, unsigned int nr_vecs)
@@ -102,7 +109,7 @@ struct kp_bio *kp_bio_alloc(struct kp_bio_set *set, unsigned int nr_vecs)
 	bio->set = set;
 	bio->vec = bio->own_vec;
 	bio->nr_vecs = 0;
-	bio->flags = 0;
+	bio->flags = set->bios.shared ? KP_BIO_SHARED : 0;
 	bio->status = 0;
 	bio->resid = 0;
 	bio->parent = NULL;
@@ -141,22 +148,28 @@ void kp_bio_chain(struct kp_bio *bio, struct kp_bio *parent)
 {
 	bio->parent = parent;
 	bio->end_io = chain_end_io;
-	if (parent->flags & KP_BIO_CHAIN) {
-		__atomic_fetch_add(&parent->remaining, 1, __ATOMIC_RELAXED);
-		return;
+	if (!(parent->flags & KP_BIO_CHAIN)) {
+		/* The first child: nobody else can see the parent yet. */
+		parent->remaining = 1;
+		parent->flags |= KP_BIO_CHAIN;
 	}
-	/* The first child: nobody else can see the parent yet. */
-	parent->remaining = 2;
-	parent->flags |= KP_BIO_CHAIN;
+	if (parent->flags & KP_BIO_SHARED)
+		__atomic_fetch_add(&parent->remaining, 1, __ATOMIC_RELAXED);
+	else
+		parent->remaining++;
 }
 
 /* Has everything that @bio waits for ended? bio_remaining_done(). */
-static bool remaining_done(struct kp_bio *bio)
+static kp_always_inline bool remaining_done(struct kp_bio *bio)
 {
 	if (!(bio->flags & KP_BIO_CHAIN))
 		return true;
-	if (__atomic_fetch_sub(&bio->remaining, 1, __ATOMIC_ACQ_REL) != 1)
+	if (bio->flags & KP_BIO_SHARED) {
+		if (__atomic_fetch_sub(&bio->remaining, 1, __ATOMIC_ACQ_REL) != 1)
+			return false;
+	} else if (--bio->remaining) {
 		return false;
+	}
 	bio->flags &= ~KP_BIO_CHAIN;
 	return true;
 }
@@ -173,7 +186,7 @@ void kp_bio_endio(struct kp_bio *bio)
 		if (bio->status)
 			kp_bio_error(parent, bio->status);
 		if (bio->resid)
-			__atomic_fetch_add(&parent->resid, bio->resid, __ATOMIC_RELAXED);
+			kp_bio_missing(parent, bio->resid);
 		kp_bio_free(bio);
 		bio = parent;
 	}

@@ -28,7 +28,8 @@ struct split_row {
 			 const struct kp_bio *bio, bool adjacent);
 	/* Sectors that one request at @pos may have. */
 	uint32_t (*max_sectors)(const struct kp_queue_limits *limits, uint64_t pos);
-	bool clones_vec;      /* the front piece gets a copy of the remaining vector */
+	/* A bio for the front piece: with a vector of its own or sharing @bio's. */
+	struct kp_bio *(*clone)(struct split *split, struct kp_bio *bio);
 	bool nomerge;	      /* the front piece is REQ_NOMERGE */
 	bool multi_page;      /* a segment may be several adjacent pages */
 	bool rounds_to_block; /* the front piece is a multiple of the logical block */
@@ -87,7 +88,7 @@ struct walk {
 };
 
 /* bvec_gap_to_prev(): a device with a virtual boundary takes no gap between segments */
-static bool gap(const struct walk *walk, const struct kp_segment *segment)
+static kp_always_inline bool gap(const struct walk *walk, const struct kp_segment *segment)
 {
 	uint64_t mask = walk->limits->virt_boundary_mask;
 	uintptr_t end = (uintptr_t)walk->previous.addr + walk->previous.len;
@@ -102,7 +103,7 @@ static bool same_boundary(const struct kp_queue_limits *limits, const void *firs
 }
 
 /* Does @segment extend the one before it, as the driver's scatter list will? */
-static bool extends(const struct walk *walk, const struct kp_segment *segment)
+static kp_always_inline bool extends(const struct walk *walk, const struct kp_segment *segment)
 {
 	const char *start = segment->addr;
 
@@ -113,7 +114,7 @@ static bool extends(const struct walk *walk, const struct kp_segment *segment)
 }
 
 /* Take @segment into the request. Return: false when there are too many segments. */
-static bool accept(struct walk *walk, const struct kp_segment *segment)
+static kp_always_inline bool accept(struct walk *walk, const struct kp_segment *segment)
 {
 	if (extends(walk, segment)) {
 		walk->segment_size += segment->len;
@@ -235,14 +236,58 @@ int64_t kp_split_front(const struct kp_variant *variant, const struct kp_queue_l
 
 /* ---- cutting ------------------------------------------------------------------------------- */
 
+/* bio_segments() */
+static unsigned int count_segments(const struct kp_bio *bio)
+{
+	struct kp_segment segment;
+	struct kp_iter iter;
+	unsigned int nr = 0;
+
+	kp_for_each_segment (segment, bio->vec, iter, bio->iter) {
+		nr++;
+	}
+	return nr;
+}
+
 /*
- * The front piece of @bio, which is left with the rest: bio_split(). NULL: out of memory.
+ * bio_clone_bioset(), as 54efd50bfd87 used it: the whole remaining vector, though a part would
+ * do, counted first and then copied segment by segment.
  */
-static struct kp_bio *take_front(struct split *split, struct kp_bio *bio, uint64_t bytes)
+static struct kp_bio *clone_all(struct split *split, struct kp_bio *bio)
 {
 	uint64_t *counters = split->stage.pipeline->slot->values;
-	unsigned int rest = bio->nr_vecs - bio->iter.idx;
-	struct kp_bio *front = kp_bio_alloc(&split->set, split->row->clones_vec ? rest : 0);
+	struct kp_bio *clone = kp_bio_alloc(&split->set, count_segments(bio));
+	struct kp_segment segment;
+	struct kp_iter iter;
+
+	if (!clone)
+		return NULL;
+	kp_for_each_segment (segment, bio->vec, iter, bio->iter) {
+		clone->own_vec[clone->nr_vecs++] = segment;
+	}
+	clone->iter = (struct kp_iter){ .pos = bio->iter.pos };
+	kp_pipeline_count(split->stage.pipeline, &counters[KP_VECS_COPIED], clone->nr_vecs);
+	return clone;
+}
+
+/* bio_clone_fast(): the vector is shared. */
+static struct kp_bio *share_vec(struct split *split, struct kp_bio *bio)
+{
+	struct kp_bio *front = kp_bio_alloc(&split->set, 0);
+
+	if (!front)
+		return NULL;
+	front->vec = bio->vec;
+	front->nr_vecs = bio->nr_vecs;
+	front->iter = bio->iter;
+	return front;
+}
+
+/* The front piece of @bio, which is left with the rest: bio_split(). NULL: out of memory. */
+static struct kp_bio *take_front(struct split *split, struct kp_bio *bio, uint64_t bytes)
+{
+	struct kp_pipeline *pl = split->stage.pipeline;
+	struct kp_bio *front = split->row->clone(split, bio);
 
 	if (!front)
 		return NULL;
@@ -251,20 +296,9 @@ static struct kp_bio *take_front(struct split *split, struct kp_bio *bio, uint64
 	if (split->row->nomerge)
 		front->flags |= KP_BIO_NOMERGE;
 	front->file = bio->file;
-	front->iter = bio->iter;
 	front->iter.size = bytes;
-	if (split->row->clones_vec) {
-		/* bio_clone_bioset(): the whole remaining vector, though a part would do */
-		memcpy(front->own_vec, bio->vec + bio->iter.idx, rest * sizeof(*bio->vec));
-		front->iter.idx = 0;
-		front->nr_vecs = rest;
-		kp_count(&counters[KP_VECS_COPIED], rest);
-	} else {
-		front->vec = bio->vec;
-		front->nr_vecs = bio->nr_vecs;
-	}
 	kp_iter_advance(bio->vec, &bio->iter, bytes);
-	kp_count(&counters[KP_SPLITS], 1);
+	kp_pipeline_count(pl, &pl->slot->values[KP_SPLITS], 1);
 	return front;
 }
 
@@ -289,7 +323,7 @@ static void submit_cut(struct split *split, struct kp_bio *bio)
 
 /* ---- building bios ------------------------------------------------------------------------- */
 
-static size_t to_page_end(const void *addr)
+static kp_always_inline size_t to_page_end(const void *addr)
 {
 	return KP_PAGE_SIZE - (uintptr_t)addr % KP_PAGE_SIZE;
 }
@@ -303,43 +337,53 @@ static unsigned int count_pages(const struct kp_segment *buffer)
 	return kp_min(pages, (size_t)KP_BIO_MAX_VECS);
 }
 
-/* The next page of the I/O, and no more than the rest of it. */
-static struct kp_segment next_page(const struct kp_bio *io, const struct kp_iter *iter)
-{
-	struct kp_segment page = kp_iter_segment(io->vec, iter);
-
-	page.len = kp_min(page.len, to_page_end(page.addr));
-	return page;
-}
-
-/* A bio of @io's kind that begins where @iter stands. */
-static struct kp_bio *begin_bio(struct split *split, const struct kp_bio *io,
-				const struct kp_iter *iter, unsigned int nr_vecs)
+/* A bio of @io's kind that begins where @iter stands, chained to @io. NULL: out of memory. */
+static struct kp_bio *begin_bio(struct split *split, struct kp_bio *io, const struct kp_iter *iter,
+				unsigned int nr_vecs)
 {
 	struct kp_bio *bio = kp_bio_alloc(&split->set, nr_vecs);
 
-	if (!bio)
+	if (!bio) {
+		kp_bio_error(io, -ENOMEM);
 		return NULL;
+	}
 	bio->op = io->op;
 	bio->flags = io->flags & ~KP_BIO_CHAIN;
 	bio->file = io->file;
 	bio->iter = (struct kp_iter){ .pos = iter->pos };
+	kp_bio_chain(bio, io);
 	return bio;
 }
 
-/* bio_add_page(), without a look at any limit */
-static void add_page(struct kp_bio *bio, const struct kp_segment *page, bool join)
+/* The pages of a buffer, up to @pages, become the segments of @bio: bio_iov_iter_get_pages() */
+static void add_pages(struct kp_bio *bio, const struct kp_segment *buffer, unsigned int pages)
 {
-	struct kp_segment *last = bio->own_vec + bio->nr_vecs - 1;
+	struct kp_segment *segment = bio->own_vec;
+	struct kp_segment *end = segment + pages;
+	char *at = buffer->addr;
+	size_t left = buffer->len;
 
-	if (join && bio->nr_vecs && (char *)last->addr + last->len == page->addr)
-		last->len += page->len;
-	else
-		bio->own_vec[bio->nr_vecs++] = *page;
-	bio->iter.size += page->len;
+	for (; left && segment != end; segment++) {
+		segment->addr = at;
+		segment->len = kp_min(left, to_page_end(at));
+		at += segment->len;
+		left -= segment->len;
+	}
+	bio->nr_vecs = segment - bio->own_vec;
+	bio->iter.size = buffer->len - left;
 }
 
-/* Bios as large as they come, 256 segments, each then cut where it must be. */
+/* All of a buffer that @pages pages hold as one segment: they lie side by side in memory. */
+static void add_joined(struct kp_bio *bio, const struct kp_segment *buffer, unsigned int pages)
+{
+	size_t room = (pages - 1) * (size_t)KP_PAGE_SIZE + to_page_end(buffer->addr);
+
+	bio->own_vec[0] = (struct kp_segment){ buffer->addr, kp_min(buffer->len, room) };
+	bio->nr_vecs = 1;
+	bio->iter.size = bio->own_vec[0].len;
+}
+
+/* Bios as large as they come, 256 pages, each then cut where it must be. */
 static void submit_large(struct split *split, struct kp_bio *io)
 {
 	bool join = split->adjacent && split->row->multi_page;
@@ -348,27 +392,62 @@ static void submit_large(struct split *split, struct kp_bio *io)
 	while (iter.size) {
 		struct kp_segment buffer = kp_iter_segment(io->vec, &iter);
 		unsigned int pages = count_pages(&buffer);
-		struct kp_bio *bio = begin_bio(split, io, &iter, pages);
+		struct kp_bio *bio = begin_bio(split, io, &iter, join ? 1 : pages);
 
-		if (!bio) {
-			kp_bio_error(io, -ENOMEM);
+		if (!bio)
 			return;
-		}
-		kp_bio_chain(bio, io);
-		while (iter.size && bio->nr_vecs < pages) {
-			struct kp_segment page = next_page(io, &iter);
-
-			add_page(bio, &page, join);
-			kp_iter_step(io->vec, &iter, page.len);
-		}
+		if (join)
+			add_joined(bio, &buffer, pages);
+		else
+			add_pages(bio, &buffer, pages);
+		kp_iter_step(io->vec, &iter, bio->iter.size);
 		submit_cut(split, bio);
 	}
 }
 
-/* bio_add_page() of 4.2 said no: too large, too many segments, or a gap. */
-static bool refuses(struct walk *walk, const struct kp_segment *page, uint64_t max)
+/* bio_add_page() of 4.2: add the next page unless the bio would break a limit by it. */
+static bool add_within_limits(struct kp_bio *bio, struct walk *walk, struct kp_segment page,
+			      uint64_t max)
 {
-	return walk->bytes + page->len > max || gap(walk, page) || !accept(walk, page);
+	if (!bio->nr_vecs)
+		page.len = kp_min(page.len, max);
+	if (walk->bytes + page.len > max || gap(walk, &page) || !accept(walk, &page))
+		return false;
+	bio->own_vec[bio->nr_vecs++] = page;
+	bio->iter.size += page.len;
+	return true;
+}
+
+/* The pages of a buffer, up to @pages in all. Return: false when the bio takes no more. */
+static bool build_from(struct kp_bio *bio, struct walk *walk, const struct kp_segment *buffer,
+		       unsigned int pages, uint64_t max)
+{
+	char *at = buffer->addr;
+	char *end = at + buffer->len;
+
+	while (at != end && bio->nr_vecs < pages) {
+		size_t len = kp_min((size_t)(end - at), to_page_end(at));
+
+		if (!add_within_limits(bio, walk, (struct kp_segment){ at, len }, max))
+			return false;
+		at += bio->own_vec[bio->nr_vecs - 1].len;
+	}
+	return at == end;
+}
+
+/* Pages from @iter on; a stage above may have made several segments. */
+static unsigned int count_pages_left(const struct kp_bio *io, const struct kp_iter *start)
+{
+	struct kp_segment segment;
+	struct kp_iter iter;
+	unsigned int pages = 0;
+
+	kp_for_each_segment (segment, io->vec, iter, *start) {
+		pages += count_pages(&segment);
+		if (pages >= KP_BIO_MAX_VECS)
+			break;
+	}
+	return kp_min(pages, KP_BIO_MAX_VECS);
 }
 
 /* dio_new_bio() and bio_add_page() of 4.2: bios built to the limits. */
@@ -383,25 +462,19 @@ static void submit_built(struct split *split, struct kp_bio *io)
 		uint64_t max = (uint64_t)split->row->max_sectors(limits, iter.pos)
 			       << KP_SECTOR_SHIFT;
 		struct walk walk = { .limits = limits, .adjacent = split->adjacent };
-		struct kp_segment buffer = kp_iter_segment(io->vec, &iter);
-		unsigned int pages = kp_min(count_pages(&buffer), fit);
+		unsigned int pages = kp_min(count_pages_left(io, &iter), fit);
 		struct kp_bio *bio = begin_bio(split, io, &iter, pages);
+		bool more;
 
-		if (!bio) {
-			kp_bio_error(io, -ENOMEM);
+		if (!bio)
 			return;
-		}
-		kp_bio_chain(bio, io);
-		while (iter.size && bio->nr_vecs < pages) {
-			struct kp_segment page = next_page(io, &iter);
+		do {
+			struct kp_segment buffer = kp_iter_segment(io->vec, &iter);
+			uint64_t before = bio->iter.size;
 
-			if (!bio->nr_vecs)
-				page.len = kp_min(page.len, max);
-			if (refuses(&walk, &page, max))
-				break;
-			add_page(bio, &page, false);
-			kp_iter_step(io->vec, &iter, page.len);
-		}
+			more = build_from(bio, &walk, &buffer, pages, max);
+			kp_iter_step(io->vec, &iter, bio->iter.size - before);
+		} while (more && iter.size && bio->nr_vecs < pages);
 		kp_stage_submit(split->stage.next, bio);
 	}
 }
@@ -433,7 +506,7 @@ static const struct split_row rows[] = {
 		.submit = submit_large,
 		.front = front_between,
 		.max_sectors = max_sectors_plain,
-		.clones_vec = true,
+		.clone = clone_all,
 	},
 	{
 		.variant = {
@@ -447,6 +520,7 @@ static const struct split_row rows[] = {
 		.submit = submit_large,
 		.front = front_between,
 		.max_sectors = max_sectors_plain,
+		.clone = share_vec,
 	},
 	{
 		.variant = {
@@ -460,6 +534,7 @@ static const struct split_row rows[] = {
 		.submit = submit_large,
 		.front = front_within,
 		.max_sectors = max_sectors_chunk,
+		.clone = share_vec,
 		.nomerge = true,
 	},
 	{
@@ -474,6 +549,7 @@ static const struct split_row rows[] = {
 		.submit = submit_large,
 		.front = front_carved,
 		.max_sectors = max_sectors_physical,
+		.clone = share_vec,
 		.nomerge = true,
 		.multi_page = true,
 	},
@@ -489,6 +565,7 @@ static const struct split_row rows[] = {
 		.submit = submit_large,
 		.front = front_carved,
 		.max_sectors = max_sectors_physical,
+		.clone = share_vec,
 		.nomerge = true,
 		.multi_page = true,
 		.rounds_to_block = true,
@@ -503,6 +580,11 @@ static void split_submit(struct kp_stage *stage, struct kp_bio *bio)
 
 	if (!kp_op_has_data(bio->op)) {
 		kp_stage_submit(stage->next, bio);
+		return;
+	}
+	if (bio->nr_vecs > 1 && split->row->front) {
+		/* A stage above made it of pages. */
+		submit_cut(split, bio);
 		return;
 	}
 	/* The I/O itself is the last reference: it ends when its bios have. */
