@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2207 # words never hold blanks here
 # Completion of kpolicy for bash: commands, options, variants, job files.
 
 # ENGINE:POLICY as bash sees it: ':' and '=' part words, so all before the last ':' is there already.

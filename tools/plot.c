@@ -47,13 +47,28 @@ static const char *terminal_for(const char *path)
 	return NULL;
 }
 
+/* gnuplot would say it less clearly. */
+static bool can_write(const char *path)
+{
+	FILE *to = fopen(path, "w");
+
+	if (!to) {
+		message("%s: %s", path, strerror(errno));
+		return false;
+	}
+	fclose(to);
+	return true;
+}
+
 static bool write_script(const struct plot *plot, const char *path, const char *terminal,
 			 const char *output)
 {
 	FILE *script = fopen(path, "w");
 
-	if (!script)
+	if (!script) {
+		message("%s: %s", path, strerror(errno));
 		return false;
+	}
 	fprintf(script, "set terminal %s size %u,%u\nset output ", terminal, plot->width,
 		plot->height);
 	plot_quote(script, output);
@@ -62,7 +77,11 @@ static bool write_script(const struct plot *plot, const char *path, const char *
 	fputs("set output\n", script);
 	bool bad = ferror(script);
 
-	return !fclose(script) && !bad;
+	if (fclose(script) || bad) {
+		message("%s: %s", path, strerror(errno));
+		return false;
+	}
+	return true;
 }
 
 static bool run_gnuplot(const char *script, const char *errors)
@@ -77,10 +96,11 @@ static bool run_gnuplot(const char *script, const char *errors)
 		message("no picture: gnuplot is not there: install gnuplot-nox, or leave --plot "
 			"and --html");
 	} else if (status) {
-		char *why = read_line(errors);
+		char *text = read_whole(errors, NULL);
+		const char *why = text ? text + strspn(text, " \n") : "";
 
-		message("no picture: gnuplot failed: %s", why ? why : "");
-		free(why);
+		message("no picture: gnuplot failed: %.*s", (int)strcspn(why, "\n"), why);
+		free(text);
 	}
 	return !ret && !status;
 }
@@ -102,12 +122,9 @@ bool plot_draw(const struct plot *plot, const char *path)
 	close(fd);
 	char *errors = format("%s.err", script);
 	char *partial = format("%s.partial", path);
-	bool done = write_script(plot, script, terminal, partial);
+	bool done = can_write(partial) && write_script(plot, script, terminal, partial) &&
+		    run_gnuplot(script, errors);
 
-	if (!done)
-		message("%s: %s", script, strerror(errno));
-	else
-		done = run_gnuplot(script, errors);
 	if (done && rename(partial, path)) {
 		message("%s: %s", path, strerror(errno));
 		done = false;

@@ -368,6 +368,20 @@ static void curve_ticks(FILE *s, const struct sweep *sweep)
 	fputs(")\n", s);
 }
 
+/* The largest measured value over the smallest. */
+static double value_spread(const struct sweep *sweep)
+{
+	double least = INFINITY, most = 0;
+
+	for (size_t i = 0; i < sweep->points; i++) {
+		for (size_t v = 0; v < sweep->options->nr_variants; v++) {
+			least = fmin(least, sample_of(sweep, i, v)->value);
+			most = fmax(most, sample_of(sweep, i, v)->value);
+		}
+	}
+	return most / least;
+}
+
 static void draw_sweep(FILE *s, const void *arg)
 {
 	const struct sweep *sweep = arg;
@@ -380,9 +394,11 @@ static void draw_sweep(FILE *s, const void *arg)
 	curve_ticks(s, sweep);
 	if (values[0].number > 0 && values[sweep->points - 1].number >= 8 * values[0].number)
 		fputs("set logscale x 2\n", s);
-	fputs("set offsets graph 0.04, graph 0.04, graph 0.08, graph 0\nset yrange [0:*]\n"
-	      "set grid\nset key outside top horizontal\nset xlabel ",
+	fputs("set offsets graph 0.04, graph 0.04, graph 0.08, graph 0\n"
+	      "set grid\nset key outside top horizontal\n",
 	      s);
+	fputs(value_spread(sweep) > 20 ? "set logscale y\n" : "set yrange [0:*]\n", s);
+	fputs("set xlabel ", s);
 	plot_quote(s, sweep->axis.key);
 	fprintf(s, "\nset ylabel '%s'\nplot ", time ? "time, s (less is faster)" : "IOPS");
 	for (size_t v = 0; v < nr; v++) {

@@ -15,7 +15,7 @@ for latency in 1000000 1100000; do
 		--format json --output "dir$latency"
 	say "1 ms against $latency ns: $(verdict), $(jq -c '.verdicts[0] | [.ratio,.low,.high]' out)"
 	case $latency in
-	1000000) [ "$(verdict)" != slower ] && [ "$(verdict)" != faster ] || fail "equal is $(verdict)" ;;
+	1000000) case $(verdict) in slower | faster) fail "equal is $(verdict)" ;; esac ;;
 	*) equal "10 % more latency" "$(verdict)" slower ;;
 	esac
 done
@@ -23,7 +23,7 @@ cmp -s job.fio before.fio || fail "the job file was changed"
 
 # The rounds: two controls in each, the order turned round, a warm-up before them.
 runs=$(jq .rounds out)
-equal "runs" "$(ls dir1100000/runs/*.json | wc -l)" $((runs * 3 + 2))
+equal "runs" "$(find dir1100000/runs -name '*.json' | wc -l)" $((runs * 3 + 2))
 first() { jq .timestamp_ms "dir1100000/runs/$1"; }
 [ "$(first r001.s0.json)" -lt "$(first r001.s2.json)" ] || fail "round 1 is turned round"
 [ "$(first r002.s0.json)" -gt "$(first r002.s2.json)" ] || fail "round 2 is not turned round"
@@ -33,14 +33,13 @@ for f in session.json environment.json result.json jobs/0.fio jobs/1.fio; do
 	[ -s "dir1100000/$f" ] || fail "no $f"
 done
 jq -e '.kernel and .fio and .cpus' dir1100000/environment.json >/dev/null || fail "no environment"
-ls dir1100000/runs | grep -q partial && fail "partial files are left"
+[ -z "$(find dir1100000 -name '*.partial')" ] || fail "partial files are left"
 
 # The ratio is that of the runs themselves, averaged by hand.
-by_hand=$(jq -s '
+by_hand=$(find dir1100000/runs -name '*.json' ! -name 'r000*' | sort | xargs jq -s '
 	def iops: .jobs[0].read.iops | log;
 	map(iops) as $x | [range(0; length; 3)] |
-	map($x[. + 1] - ($x[.] + $x[. + 2]) / 2) | sort | .[length / 2 | floor] | exp' \
-	$(ls dir1100000/runs/r0*.json | grep -v r000))
+	map($x[. + 1] - ($x[.] + $x[. + 2]) / 2) | sort | .[length / 2 | floor] | exp')
 ratio=$(jq '.verdicts[0].ratio' out)
 jq -en "($by_hand / $ratio | log | fabs) < 0.02" >/dev/null ||
 	fail "ratio $ratio, the median by hand is $by_hand"
@@ -62,6 +61,13 @@ grep -q '</svg>' p.html || fail "no picture in the page"
 grep -Eq "(src|href)=['\"][^#]" p.html && fail "the page needs other files"
 kpolicy_run 0 report dir1100000 --plot p.png
 [ "$(head -c 4 p.png | tail -c 3)" = PNG ] || fail "no PNG"
+
+status=0
+env PATH=/nowhere "$KPOLICY" report dir1100000 --plot q.svg >out 2>err || status=$?
+equal "exit code without gnuplot" "$status" 2
+grep -q 'slower' out || fail "no report without gnuplot"
+grep -q 'install gnuplot-nox' err || fail "without gnuplot: $(cat err)"
+[ ! -e q.svg ] || fail "an empty picture is left"
 
 # Exit codes.
 kpolicy_run 3 report dir1100000 --fail-if-slower 3

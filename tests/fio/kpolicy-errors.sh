@@ -9,7 +9,11 @@ reader job.fio
 sed s/psync/null/ job.fio >null.fio
 : >empty.fio
 printf '#!/bin/sh\necho fio-3.1\n' >oldfio
-printf '#!/bin/sh\n[ "$1" = --version ] && exec %s --version\nexit 1\n' "$KP_FIO" >badfio
+cat >badfio <<-END
+	#!/bin/sh
+	[ "\$1" = --version ] && exec $KP_FIO --version
+	exit 1
+END
 chmod +x oldfio badfio
 
 # no PATTERN ARG...: kpolicy refuses.

@@ -19,7 +19,7 @@ start() {
 # until N results of DIR are there
 until_runs() {
 	for _ in $(seq 600); do
-		[ "$(ls "$1/runs" 2>/dev/null | grep -c '^r00[1-9].*json$')" -lt "$2" ] || return 0
+		[ "$(find "$1/runs" -name 'r00[1-9].*.json' 2>/dev/null | wc -l)" -lt "$2" ] || return 0
 		sleep 0.1
 	done
 	fail "no $2 runs in $1"
