@@ -47,7 +47,9 @@ static bool add_range(struct axis *axis, char *range)
 	if (kind == '*' ? !(by > 1) : !(by > 0))
 		return false;
 	/* Rounding must not lose the last one. */
-	for (double x = from; x <= to * (1 + 1e-9); x = kind == '*' ? x * by : x + by) {
+	double x = from;
+
+	while (x <= to * (1 + 1e-9)) {
 		double whole = round(x);
 
 		if (axis->nr == MOST_POINTS)
@@ -55,6 +57,7 @@ static bool add_range(struct axis *axis, char *range)
 		if (!axis->nr || axis->values[axis->nr - 1].number < whole)
 			add_value(axis, axis->bytes ? size_text(whole) : format("%.0f", whole),
 				  whole);
+		x = kind == '*' ? x * by : x + by;
 	}
 	return true;
 }

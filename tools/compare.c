@@ -212,25 +212,37 @@ static int run_and_print(const struct options *options, struct session *session)
 	return code;
 }
 
+static int compare_new(const struct options *options)
+{
+	struct session session;
+
+	if (!check_words(options))
+		return EXIT_CANNOT;
+	if (options->show)
+		return compare_show(options) ? EXIT_DONE : EXIT_CANNOT;
+	if (!compare_prepare(options, options->output, &session))
+		return EXIT_CANNOT;
+	return run_and_print(options, &session);
+}
+
+static int compare_resumed(const struct options *options)
+{
+	struct session session;
+
+	return resume_session(options, &session) ? run_and_print(options, &session) : EXIT_CANNOT;
+}
+
 int cmd_compare(int argc, char **argv)
 {
 	struct options options;
-	struct session session;
 	int code = EXIT_CANNOT;
 
-	if (!options_read(&options, argc, argv, true))
-		;
-	else if (options.help)
-		code = print_help(argv[0]);
-	else if (options.resume)
-		code = resume_session(&options, &session) ? run_and_print(&options, &session)
-							  : code;
-	else if (!check_words(&options))
-		;
-	else if (options.show)
-		code = compare_show(&options) ? EXIT_DONE : EXIT_CANNOT;
-	else if (compare_prepare(&options, options.output, &session))
-		code = run_and_print(&options, &session);
+	if (options_read(&options, argc, argv, true)) {
+		if (options.help)
+			code = print_help(argv[0]);
+		else
+			code = options.resume ? compare_resumed(&options) : compare_new(&options);
+	}
 	options_free(&options);
 	return code;
 }

@@ -29,6 +29,12 @@ void table_free(struct table *table)
 	*table = (struct table){ 0 };
 }
 
+/* Row by row; the loop declares @at, the cell, and @column. */
+#define for_each_cell(table, at, column)                                    \
+	for (size_t i_ = 0, column = 0; i_ < (table)->nr_cells;             \
+	     i_++, column = column + 1 < (table)->columns ? column + 1 : 0) \
+		for (const struct cell *at = &(table)->cells[i_]; at; at = NULL)
+
 void table_add_mood(struct table *table, char *text, enum cell_mood mood)
 {
 	table->cells = xrealloc(table->cells, table->nr_cells + 1, sizeof(*table->cells));
@@ -90,12 +96,10 @@ void table_print_text(const struct table *table, FILE *to, bool colour)
 	for (size_t c = 0; c < table->columns; c++)
 		print_padded(table, to, c, table->heads[c], "");
 	fputc('\n', to);
-	for (size_t i = 0; i < table->nr_cells; i++) {
-		const struct cell *cell = &table->cells[i];
-
-		print_padded(table, to, i % table->columns, cell->text,
-			     colour ? mood_colours[cell->mood] : "");
-		if ((i + 1) % table->columns == 0)
+	for_each_cell(table, cell, column)
+	{
+		print_padded(table, to, column, cell->text, colour ? mood_colours[cell->mood] : "");
+		if (column + 1 == table->columns)
 			fputc('\n', to);
 	}
 }
@@ -119,11 +123,12 @@ void table_print_markdown(const struct table *table, FILE *to)
 	for (size_t c = 0; c < table->columns; c++)
 		fputs(c < table->left ? "---|" : "---:|", to);
 	fputc('\n', to);
-	for (size_t i = 0; i < table->nr_cells; i++) {
-		if (i % table->columns == 0)
+	for_each_cell(table, cell, column)
+	{
+		if (!column)
 			fputc('|', to);
-		markdown_cell(to, table->cells[i].text);
-		if ((i + 1) % table->columns == 0)
+		markdown_cell(to, cell->text);
+		if (column + 1 == table->columns)
 			fputc('\n', to);
 	}
 }
@@ -146,8 +151,7 @@ void table_print_csv(const struct table *table, FILE *to)
 {
 	for (size_t c = 0; c < table->columns; c++)
 		csv_cell(to, table->heads[c], c + 1 == table->columns);
-	for (size_t i = 0; i < table->nr_cells; i++)
-		csv_cell(to, table->cells[i].text, (i + 1) % table->columns == 0);
+	for_each_cell(table, cell, column) csv_cell(to, cell->text, column + 1 == table->columns);
 }
 
 void html_escape(FILE *to, const char *text)
@@ -186,10 +190,8 @@ void table_print_html(const struct table *table, FILE *to)
 		fputs("</th>", to);
 	}
 	fputs("</tr>\n", to);
-	for (size_t i = 0; i < table->nr_cells; i++) {
-		size_t column = i % table->columns;
-		const struct cell *cell = &table->cells[i];
-
+	for_each_cell(table, cell, column)
+	{
 		fprintf(to, "%s<td class=\"%s %s\">", column ? "" : "<tr>",
 			column < table->left ? "word" : "", mood_classes[cell->mood]);
 		html_escape(to, cell->text);

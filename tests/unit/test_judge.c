@@ -362,7 +362,7 @@ static unsigned int simulations(void)
 
 /* From rounds that stop at the first look to rounds that never get precise enough. */
 static const double sigmas[] = { 0.002, 0.004, 0.006, 0.008, 0.01, 0.013, 0.017, 0.025 };
-#define NR_SIGMAS (sizeof(sigmas) / sizeof(*sigmas))
+enum { NR_SIGMAS = sizeof(sigmas) / sizeof(*sigmas) };
 
 static void check_coverage(const struct scenario *s, unsigned int max_rounds)
 {
