@@ -887,6 +887,28 @@ START_TEST(test_command)
 }
 END_TEST
 
+/* A fio that says of every option that it may stand alone. */
+START_TEST(test_command_without_value)
+{
+	static const char *const options[] = { "--name", "--ioengine" };
+	struct text_list args = { 0 }, notes = { 0 };
+
+	write_file("odd-fio", "#!/bin/sh\necho 'type: empty or boolean value'\n");
+	ck_assert_int_eq(chmod("odd-fio", 0755), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
+		char *argv[] = { (char *)"fio", (char *)options[i], NULL };
+		struct jobfile jf = { 0 };
+		char *error;
+
+		ck_assert_int_eq(cmdline_read(argv, "./odd-fio", &jf, &args, &notes, &error),
+				 -EINVAL);
+		ck_assert_msg(strstr(error, "needs a value") != NULL, "%s: %s", options[i], error);
+		free(error);
+		jobfile_free(&jf);
+	}
+}
+END_TEST
+
 /* --- devices ---------------------------------------------------------------------------------- */
 
 /* A disk 7:16 with partitions 7:17 and 7:18, its state as the row says. */
@@ -1081,6 +1103,7 @@ static Suite *swap_suite(void)
 	tcase_add_test(tc, test_describe);
 	tcase_add_test(tc, test_targets);
 	tcase_add_loop_test(tc, test_command, 0, ARRAY_SIZE(commands));
+	tcase_add_test(tc, test_command_without_value);
 	tcase_add_loop_test(tc, test_device, 0, ARRAY_SIZE(devices));
 	tcase_add_test(tc, test_no_device);
 	tcase_add_loop_test(tc, test_fuzz, 0, ARRAY_SIZE(seeds));
