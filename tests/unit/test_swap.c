@@ -88,6 +88,12 @@ static void remove_directory(void)
 		fprintf(stderr, "cannot remove %s\n", dir);
 }
 
+/* A setting for swap_options, where it is only read. */
+static struct setting setting(const char *key, const char *value)
+{
+	return (struct setting){ (char *)key, (char *)value };
+}
+
 static struct swap_options show_options(void)
 {
 	return (struct swap_options){ .fio = fio_path,
@@ -450,6 +456,7 @@ END_TEST
 /* Without a fio to ask, the table of engines has to do. */
 START_TEST(test_no_fio)
 {
+	struct setting bs = setting("bs", "4k");
 	struct swap_options opt = show_options();
 	struct swap_result result;
 	char *error;
@@ -460,7 +467,7 @@ START_TEST(test_no_fio)
 			 0);
 	assert_same("text", result.text, "[a]\n" SPLIT "io_uring\n");
 	swap_result_free(&result);
-	opt.set = &(struct setting){ "bs", "4k" };
+	opt.set = &bs;
 	opt.nr_set = 1;
 	ck_assert_int_eq(swap_text("[a]\n", "split:4.9", &opt, &result, &error), -ENOENT);
 	assert_same("set", error,
@@ -572,7 +579,7 @@ static const struct {
 
 START_TEST(test_override)
 {
-	struct setting set = { (char *)overrides[_i].key, (char *)overrides[_i].value };
+	struct setting set = setting(overrides[_i].key, overrides[_i].value);
 	struct swap_options opt = show_options();
 	struct swap_result result;
 	char *error;
@@ -592,10 +599,8 @@ END_TEST
 
 START_TEST(test_variant_settings)
 {
-	struct setting set[] = { { "null_submit_nsec", "5" },
-				 { "bs", "4k" },
-				 { "backend", "psync" } };
-
+	struct setting set[] = { setting("null_submit_nsec", "5"), setting("bs", "4k"),
+				 setting("backend", "psync") };
 	struct swap_options opt = show_options();
 	struct swap_result result;
 	char *error;
@@ -1082,7 +1087,7 @@ static Suite *swap_suite(void)
 	Suite *suite = suite_create("swap");
 	TCase *tc = tcase_create("swap");
 
-	tcase_set_timeout(tc, 60 + nr_random() / 40);
+	tcase_set_timeout(tc, 60 + nr_random() / 40.0);
 	tcase_add_unchecked_fixture(tc, make_directory, remove_directory);
 	tcase_add_loop_test(tc, test_variant, 0, ARRAY_SIZE(variants));
 	tcase_add_test(tc, test_variant_policies);
