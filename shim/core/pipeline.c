@@ -176,7 +176,7 @@ static bool enter_or_ask(struct kp_pipeline *pl)
 {
 	if (enter_below(pl))
 		return true;
-	__atomic_exchange_n(&pl->flush_wanted, true, __ATOMIC_ACQ_REL);
+	(void)__atomic_exchange_n(&pl->flush_wanted, true, __ATOMIC_ACQ_REL);
 	return enter_below(pl);
 }
 
