@@ -8,6 +8,7 @@
  */
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include "adaptor.h"
 #include "verify.h"
@@ -87,6 +88,21 @@ static void device_config(const struct thread_data *td, struct kp_device_config 
 	};
 }
 
+/*
+ * The plug stands at the end of every plan. plug=NAME may name another kernel's than kernel= does.
+ */
+static int plan_plug(const struct kp_engine_options *o, struct kp_plan *plan, char *why,
+		     size_t size)
+{
+	bool by_kernel = o->kernel && engine->plug != KP_PLUG_ASKED;
+	bool by_default = engine->plug == KP_PLUG_ALWAYS && plan->nr_stages;
+
+	if (!o->plug && !by_kernel && !by_default)
+		return 0;
+	return kp_plan_policy(plan, &kp_plug_policy, o->plug, o->plug ? NULL : o->kernel,
+			      plan->plug_options, why, size);
+}
+
 static bool known_backend(const char *name)
 {
 	for (unsigned int i = 0; kp_backends[i]; i++) {
@@ -94,6 +110,65 @@ static bool known_backend(const char *name)
 			return true;
 	}
 	return false;
+}
+
+/* Can counters=FILE be written at the end of the run? */
+static int check_counters(const char *output, char *why, size_t size)
+{
+	const char *slash = strrchr(output, '/');
+	int folder_len = slash ? (int)(slash - output) + 1 : 1;
+	char folder[sizeof(((struct kp_counter_slot *)0)->output)];
+	struct stat st;
+
+	if (strlen(output) >= sizeof(folder)) {
+		snprintf(why, size, "counters=%.40s...: too long, give at most %zu characters",
+			 output, sizeof(folder) - 1);
+		return -ENAMETOOLONG;
+	}
+	if (!stat(output, &st)) {
+		if (S_ISDIR(st.st_mode))
+			errno = EISDIR;
+		else if (!access(output, W_OK))
+			return 0;
+	} else {
+		snprintf(folder, sizeof(folder), "%.*s", folder_len, slash ? output : ".");
+		if (!access(folder, W_OK))
+			return 0;
+	}
+	snprintf(why, size, "counters=%s: cannot be written: %s", output, strerror(errno));
+	return -EINVAL;
+}
+
+/*
+ * What fio would go about in its own way: it unlinks and lays out what is too short, and makes a
+ * file of a device that is not there.
+ */
+static int check_file(const struct thread_data *td, const char *path, char *why, size_t size)
+{
+	struct stat st;
+
+	if (!stat(path, &st)) {
+		if (!S_ISDIR(st.st_mode))
+			return 0;
+		snprintf(why, size, "filename=%s: is a directory, give a file or a block device",
+			 path);
+		return -EISDIR;
+	}
+	if (errno == ENOENT && td->o.allow_create && !read_only && strncmp(path, "/dev/", 5))
+		return 0;
+	snprintf(why, size, "filename=%s: %s, make it first", path, strerror(errno));
+	return -ENOENT;
+}
+
+static int check_files(const struct thread_data *td, char *why, size_t size)
+{
+	struct fio_file *f;
+	unsigned int i;
+	int ret = 0;
+
+	for_each_file (td, f, i)
+		ret = ret ? ret : check_file(td, f->file_name, why, size);
+	return ret;
 }
 
 /* What can be wrong with options, before any file is touched. */
@@ -119,22 +194,20 @@ static int check_options(const struct thread_data *td, char *why, size_t size)
 			 "verify= on backend=null: it keeps no data, give null_memory_backed=1");
 		return -EINVAL;
 	}
+	if (o->counters && check_counters(o->counters, why, size))
+		return -EINVAL;
 	device_config(td, &device);
 	return kp_limits_check_options(&device.limits, why, size);
 }
 
-static int make_plan(struct thread_data *td, struct kp_plan *plan)
+static int make_plan(struct thread_data *td, struct kp_plan *plan, char *why, size_t size)
 {
-	char why[512];
-	int ret;
+	int ret = check_options(td, why, size);
 
-	plan->nr_stages = 0;
-	ret = check_options(td, why, sizeof(why));
+	memset(plan, 0, sizeof(*plan));
 	if (!ret)
-		ret = engine->plan(td->eo, plan, why, sizeof(why));
-	if (ret)
-		log_err("kpolicy: %s: job %s: %s\n", engine->name, td->o.name, why);
-	return ret;
+		ret = engine->plan(td->eo, plan, why, size);
+	return ret ? ret : plan_plug(td->eo, plan, why, size);
 }
 
 /* Offload workers count for the job that they work for. */
@@ -143,16 +216,23 @@ static unsigned int job_number(const struct thread_data *td)
 	return td->parent ? td->parent->thread_number : td->thread_number;
 }
 
+/* The variant of the engine's own policy. */
+static const char *planned_variant(const struct kp_plan *plan)
+{
+	bool planned = plan->nr_stages && plan->stages[0].policy != &kp_plug_policy;
+
+	return planned ? plan->stages[0].variant->name : "none";
+}
+
 static struct kp_counter_slot *fill_slot(const struct thread_data *td, const struct kp_plan *plan)
 {
 	const struct kp_engine_options *o = td->eo;
 	struct kp_counter_slot *slot = kp_counters_slot(arena);
-	const char *policy = plan->nr_stages ? plan->stages[0].variant->name : "none";
 
 	if (!slot)
 		return NULL;
 	snprintf(slot->job, sizeof(slot->job), "%s", td->o.name);
-	snprintf(slot->policy, sizeof(slot->policy), "%s", policy);
+	snprintf(slot->policy, sizeof(slot->policy), "%s", planned_variant(plan));
 	snprintf(slot->kernel, sizeof(slot->kernel), "%s", o->kernel ? o->kernel : "");
 	snprintf(slot->backend, sizeof(slot->backend), "%s", o->backend);
 	snprintf(slot->output, sizeof(slot->output), "%s", o->counters ? o->counters : "");
@@ -173,9 +253,14 @@ static int adaptor_setup(struct thread_data *td)
 	struct kp_plan plan;
 	struct fio_file *f;
 	unsigned int i;
+	char why[512];
+	int ret = make_plan(td, &plan, why, sizeof(why));
 
-	if (make_plan(td, &plan)) {
-		td_verror(td, EINVAL, "kpolicy options");
+	if (!ret && !is_null(o))
+		ret = check_files(td, why, sizeof(why));
+	if (ret) {
+		log_err("kpolicy: %s: job %s: %s\n", engine->name, td->o.name, why);
+		td_verror(td, -ret, "kpolicy set-up");
 		return 1;
 	}
 	if (is_null(o))
@@ -213,10 +298,11 @@ static int create_pipeline(struct thread_data *td, struct job *job)
 		.synchronous = job->synchronous,
 		.terminate = &td->terminate,
 	};
-	int ret = make_plan(td, &plan);
+	char why[512];
+	int ret = make_plan(td, &plan, why, sizeof(why));
 
 	if (ret)
-		return ret;
+		return ret; /* not here: set-up has asked the same */
 	config.nr_stages = plan.nr_stages;
 	device_config(td, &config.device);
 	config.slot = fill_slot(td, &plan);
@@ -241,8 +327,6 @@ static int adaptor_init(struct thread_data *td)
 		td_verror(td, -ret, "kpolicy pipeline");
 		return 1;
 	}
-	if (job->synchronous)
-		kp_fio_set_flags(td, FIO_SYNCIO);
 	td->io_ops_data = job;
 	return 0;
 }
@@ -251,6 +335,9 @@ static int adaptor_post_init(struct thread_data *td)
 {
 	struct job *job = td->io_ops_data;
 
+	/* Not before: where init says so fio prints a note, into its JSON as well. */
+	if (job->synchronous)
+		kp_fio_set_flags(td, FIO_SYNCIO);
 	if (td->orig_buffer)
 		kp_pipeline_buffers(job->pipeline, td->orig_buffer, td->orig_buffer_size);
 	return 0;
@@ -259,12 +346,16 @@ static int adaptor_post_init(struct thread_data *td)
 static void adaptor_cleanup(struct thread_data *td)
 {
 	struct job *job = td->io_ops_data;
+	int ret;
 
 	if (!job)
 		return;
-	kp_pipeline_destroy(job->pipeline);
+	ret = kp_pipeline_destroy(job->pipeline);
+	if (ret)
+		td_verror(td, -ret, "late writeback");
 	free(job->queued);
 	free(job);
+	td->io_ops_data = NULL;
 }
 
 static int adaptor_io_u_init(struct thread_data *td, struct io_u *io_u)
@@ -291,7 +382,7 @@ static void adaptor_io_u_free(struct thread_data *td, struct io_u *io_u)
 
 static int open_flags(const struct thread_data *td, const struct fio_file *f)
 {
-	int flags = td->o.sync_io;
+	int flags = td->o.sync_io | (td->o.odirect ? O_DIRECT : 0);
 
 	if (td_write(td)) {
 		flags |= O_RDWR;
@@ -309,12 +400,19 @@ static int adaptor_open_file(struct thread_data *td, struct fio_file *f)
 {
 	struct job *job = td->io_ops_data;
 	struct kp_file *file;
-	int ret = kp_file_open(job->pipeline, f->file_name, open_flags(td, f), f->real_file_size,
-			       &file);
+	int ret;
 
+	/* In the parent, for the size of a block device: there is no pipeline yet. */
+	if (!job)
+		return generic_open_file(td, f);
+	ret = kp_file_open(job->pipeline, f->file_name, open_flags(td, f), f->real_file_size,
+			   &file);
 	if (ret) {
 		char what[256];
 
+		log_err("kpolicy: %s: job %s: filename=%s: cannot be opened%s: %s\n", engine->name,
+			td->o.name, f->file_name, td_write(td) || td_trim(td) ? " for writing" : "",
+			strerror(-ret));
 		snprintf(what, sizeof(what), "open(%s)", f->file_name);
 		td_verror(td, -ret, what);
 		return 1;
@@ -327,18 +425,22 @@ static int adaptor_open_file(struct thread_data *td, struct fio_file *f)
 static int adaptor_close_file(struct thread_data *td, struct fio_file *f)
 {
 	struct kp_file *file = FILE_ENG_DATA(f);
-	int ret = file ? kp_file_close(file) : 0;
+	int ret;
 
-	(void)td;
+	if (!file)
+		return generic_close_file(td, f);
+	ret = kp_file_close(file);
 	FILE_SET_ENG_DATA(f, NULL);
 	f->fd = -1;
 	return -ret;
 }
 
-/* Direct I/O leaves nothing in the kernel's cache; what others left there is fio's to drop. */
+/* What stages keep, and what others left in the kernel's own cache, is fio's to drop. */
 static int adaptor_invalidate(struct thread_data *td, struct fio_file *f)
 {
 	(void)td;
+	if (FILE_ENG_DATA(f))
+		kp_file_invalidate(FILE_ENG_DATA(f), f->file_offset, f->io_size);
 	if (f->fd >= 0)
 		posix_fadvise(f->fd, f->file_offset, f->io_size, POSIX_FADV_DONTNEED);
 	return 0;
@@ -475,7 +577,9 @@ static struct io_u *adaptor_event(struct thread_data *td, int event)
 	}
 
 static const struct fio_option common_options[] = {
-	OPTION(policy, FIO_OPT_STR_STORE, NULL), /* the help comes from the policy's table */
+	/* The help of these two comes from the policies' tables. */
+	OPTION(policy, FIO_OPT_STR_STORE, NULL),
+	OPTION(plug, FIO_OPT_STR_STORE, NULL),
 	OPTION(kernel, FIO_OPT_STR_STORE,
 	       "The variant that this kernel version had, such as 4.3-rc1 or 5.10"),
 	OPTION(backend, FIO_OPT_STR_STORE,
@@ -521,30 +625,43 @@ static const struct fio_option common_options[] = {
 
 static struct fio_option all_options[MAX_OPTIONS];
 
-/* "clone (54efd50bfd87, kernel 4.3-rc1): what it does; ..." */
-static const char *policy_help(const struct kp_policy *policy)
+/* "clone (54efd50bfd87, kernel 4.3-rc1): what it does; ...; none: @none; default @standard" */
+static const char *policy_help(const struct kp_policy *policy, const char *none,
+			       const char *standard, char *help)
 {
-	static char help[POLICY_HELP_SIZE];
 	const struct kp_variant *v;
 	size_t used = 0;
 
-	for (unsigned int i = 0; (v = kp_policy_variant(policy, i)) && used < sizeof(help); i++) {
-		used += snprintf(
-			help + used, sizeof(help) - used, "%s%s (%s%s%s%s%s): %s", i ? "; " : "",
-			v->name, v->commit, v->since ? ", kernel " : "", v->since ? v->since : "",
-			v->since && strcmp(v->since, v->until) ? " to " : "",
-			v->since && strcmp(v->since, v->until) ? v->until : "", v->summary);
+	for (unsigned int i = 0; (v = kp_policy_variant(policy, i)) && used < POLICY_HELP_SIZE;
+	     i++) {
+		used += snprintf(help + used, POLICY_HELP_SIZE - used, "%s%s (%s%s%s%s%s): %s",
+				 i ? "; " : "", v->name, v->commit, v->since ? ", kernel " : "",
+				 v->since ? v->since : "",
+				 v->since && strcmp(v->since, v->until) ? " to " : "",
+				 v->since && strcmp(v->since, v->until) ? v->until : "",
+				 v->summary);
 	}
-	if (used < sizeof(help))
-		snprintf(help + used, sizeof(help) - used, "; none: the stage is off; default %s",
-			 policy->default_variant);
+	if (used < POLICY_HELP_SIZE)
+		snprintf(help + used, POLICY_HELP_SIZE - used, "; none: %s; default %s", none,
+			 standard);
 	return help;
 }
 
+static const char *const plug_standard[] = {
+	[KP_PLUG_ASKED] = "none",
+	[KP_PLUG_KERNEL] = "by kernel=, else none",
+	[KP_PLUG_ALWAYS] = "by kernel=, else the newest",
+};
+
 static void collect_options(void)
 {
+	static char help[2][POLICY_HELP_SIZE];
+
 	memcpy(all_options, common_options, sizeof(common_options));
-	all_options[0].help = policy_help(engine->policies[0]);
+	all_options[0].help = policy_help(engine->policies[0], "the stage is off",
+					  engine->policies[0]->default_variant, help[0]);
+	all_options[1].help = policy_help(&kp_plug_policy, "every bio is a request",
+					  plug_standard[engine->plug], help[1]);
 	memcpy(all_options + NR_COMMON, engine->options,
 	       engine->nr_options * sizeof(*engine->options));
 }
@@ -553,9 +670,23 @@ static void collect_options(void)
 
 static pid_t loaded_in;
 
+/* Whose counters are shown: the engine's policies, and the plug. */
+static const struct kp_policy *counted[KP_PLAN_STAGES + 1];
+
+static void collect_counted(void)
+{
+	unsigned int nr = 0;
+
+	while (engine->policies[nr]) {
+		counted[nr] = engine->policies[nr];
+		nr++;
+	}
+	counted[nr] = &kp_plug_policy;
+}
+
 static int write_counters(const char *output, void *arg)
 {
-	int ret = kp_counters_write(arena, engine->policies, output, fio_version_string);
+	int ret = kp_counters_write(arena, counted, output, fio_version_string);
 
 	(void)arg;
 	if (ret)
@@ -571,7 +702,7 @@ static void report(void)
 	kp_arena_finish(arena);
 	kp_counters_outputs(arena, write_counters, NULL);
 	if (output_format & FIO_OUTPUT_NORMAL)
-		kp_counters_print(arena, engine->policies, f_out ? f_out : stdout);
+		kp_counters_print(arena, counted, f_out ? f_out : stdout);
 }
 
 static struct ioengine_ops ops = {
@@ -611,6 +742,7 @@ struct ioengine_ops *kp_adaptor_ops(const struct kp_engine *which)
 	engine = which;
 	loaded_in = getpid();
 	collect_options();
+	collect_counted();
 	ops.name = engine->name;
 	ops.option_struct_size = engine->options_size;
 	atexit(report);

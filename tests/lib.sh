@@ -104,3 +104,46 @@ module() {
 	modprobe "$@" 2>/dev/null || skip "no kernel module $1"
 	at_exit "modprobe -r $1"
 }
+
+# trace_events EVENT...: records these block events of device $loop, in a trace instance of the
+# test's own, from now on. trace_read gives what was recorded since the last time, one event a line
+# as in "block_bio_queue: 7,0 WS 8 + 8 [fio]", and begins anew.
+tracing=''
+trace_instance() {
+	need_root
+	tracing=/sys/kernel/tracing
+	if [ ! -d $tracing/instances ]; then
+		mkdir "$KP_TMP/tracing"
+		tracing=$KP_TMP/tracing
+		mount -t tracefs nodev "$tracing" 2>/dev/null || skip "no tracefs here"
+		at_exit "umount $tracing"
+	fi
+	tracing=$tracing/instances/kpolicy.$$
+	mkdir "$tracing" 2>/dev/null || skip "no trace instances here"
+	at_exit "rmdir $tracing"
+	echo 16384 >"$tracing/buffer_size_kb"
+}
+trace_events() {
+	[ "$tracing" ] || trace_instance
+	device=$((0x$(stat -c %t "$loop") << 20 | 0x$(stat -c %T "$loop")))
+	for event; do
+		[ -d "$tracing/events/block/$event" ] || skip "no tracepoint $event here"
+		echo "dev == $device" >"$tracing/events/block/$event/filter"
+		echo 1 >"$tracing/events/block/$event/enable"
+	done
+}
+trace_read() {
+	! grep -q LOST "$tracing/trace" || fail "trace events were lost: it needs a larger buffer"
+	# udev looks at a device whenever somebody who could write closes it.
+	sed -n '/udev/d; s/^[^#].* \(block_[a-z_]*: .*\)/\1/p' "$tracing/trace"
+	echo >"$tracing/trace"
+}
+
+# queue_limit NAME [VALUE]: a file in the queue directory of $loop: read, or set until the test ends
+# (what is set there outlives a loop device).
+queue_limit() {
+	limit=/sys/block/${loop#/dev/}/queue/$1
+	[ $# = 2 ] || { cat "$limit"; return; }
+	at_exit "echo $(cat "$limit") >$limit"
+	echo "$2" >"$limit" || fail "$1 of $loop cannot be $2"
+}

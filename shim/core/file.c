@@ -56,6 +56,16 @@ static int open_real(struct kp_file *file, int flags)
 	return ret;
 }
 
+/* Does a stage complete writes early? Then it is the one that syncs. */
+static bool buffered(const struct kp_pipeline *pl)
+{
+	for (unsigned int i = 0; i < pl->nr_stages; i++) {
+		if (pl->stages[i]->ops->buffers)
+			return true;
+	}
+	return false;
+}
+
 /* The null device's file is a name: nothing is looked for. */
 static void open_model(struct kp_file *file, uint64_t size)
 {
@@ -112,6 +122,9 @@ int kp_file_open(struct kp_pipeline *pl, const char *path, int flags, uint64_t s
 	file->index = first_free_index(pl);
 	file->writable = (flags & O_ACCMODE) != O_RDONLY;
 	file->dsync = flags & O_DSYNC;
+	file->flags = flags;
+	if (buffered(pl))
+		flags &= ~(O_SYNC | O_DSYNC);
 	if (pl->device->ops == &kp_null_device)
 		open_model(file, size);
 	else
@@ -157,6 +170,16 @@ int kp_file_close(struct kp_file *file)
 	file->fd = -1;
 	free_file(file);
 	return ret;
+}
+
+void kp_file_invalidate(struct kp_file *file, uint64_t pos, uint64_t len)
+{
+	struct kp_pipeline *pl = file->pipeline;
+
+	for (unsigned int i = 0; i < pl->nr_stages; i++) {
+		if (pl->stages[i]->ops->invalidate)
+			pl->stages[i]->ops->invalidate(pl->stages[i], file, pos, len);
+	}
 }
 
 int kp_file_fd(const struct kp_file *file)

@@ -7,7 +7,6 @@
  * In the environment: SWAP_FUZZ=N is the number of random job files (2000), SWAP_SEEDS=DIR a
  * directory whose *.fio they are made from.
  */
-#define _GNU_SOURCE
 #include <check.h>
 #include <errno.h>
 #include <glob.h>
