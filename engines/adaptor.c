@@ -24,6 +24,7 @@ struct job {
 	struct kp_pipeline *pipeline;
 	struct kp_counter_slot *slot;
 	bool synchronous;
+	bool null;
 	bool told_alignment;
 	struct io_u **queued;
 	unsigned int nr_queued;
@@ -291,7 +292,9 @@ static int adaptor_setup(struct thread_data *td)
 
 static int adaptor_get_file_size(struct thread_data *td, struct fio_file *f)
 {
-	if (is_null(td->eo))
+	const struct job *job = td->io_ops_data;
+
+	if (job ? job->null : is_null(td->eo))
 		return 0;
 	return generic_get_file_size(td, f);
 }
@@ -322,6 +325,18 @@ static int create_pipeline(struct thread_data *td, struct job *job)
 	return kp_pipeline_create(&job->pipeline, &config);
 }
 
+/*
+ * fio (3.33) frees the options of a job in the parent once it has forked it, and again at the end
+ * unless the job has said, in memory that both see, that they are gone. A job that was killed has
+ * not, and fio would crash before the counters are written. From here on they are ours. Offload
+ * workers take them from their job, though.
+ */
+static void keep_options(struct thread_data *td)
+{
+	if (!td->o.use_thread && td->o.io_submit_mode != IO_MODE_OFFLOAD)
+		td->eo = NULL;
+}
+
 static int adaptor_init(struct thread_data *td)
 {
 	struct job *job = calloc(1, sizeof(*job));
@@ -329,6 +344,7 @@ static int adaptor_init(struct thread_data *td)
 
 	if (job) {
 		job->synchronous = is_synchronous(td);
+		job->null = is_null(td->eo);
 		job->queued = calloc(td->o.iodepth + 1, sizeof(*job->queued));
 		if (job->queued)
 			ret = create_pipeline(td, job);
@@ -341,6 +357,7 @@ static int adaptor_init(struct thread_data *td)
 		return 1;
 	}
 	td->io_ops_data = job;
+	keep_options(td);
 	return 0;
 }
 
