@@ -5,6 +5,7 @@
 #include "../stage.h"
 
 const struct kp_policy *const kp_policies[] = {
+	&kp_diolock_policy,
 	&kp_split_policy,
 	NULL,
 };
@@ -144,6 +145,9 @@ int kp_policy_find(const struct kp_policy *policy, const char *name, const char 
 			return -ENOENT;
 		}
 	}
+	/* Several rows may stand for one kernel: those of its file systems. */
+	if (by_name && by_kernel && variant_covers(by_name, kernel))
+		by_kernel = by_name;
 	if (name && by_kernel && by_name != by_kernel) {
 		snprintf(why, why_size, "policy=%s kernel=%s: that kernel has %s=%s, give only one",
 			 name, kernel, policy->name, by_kernel->name);
