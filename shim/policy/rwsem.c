@@ -803,7 +803,7 @@ static void sleep_queued(struct kp_rwsem_user *user, struct kp_rwsem_op *op, uin
 {
 	uint64_t timeout = LOOK_AROUND_NS;
 
-	if (user->idle && !user->idle(user, op->timed_out, &timeout)) {
+	if (user->idle && !user->idle(user, false, &timeout)) {
 		op->given_up = true;
 		op->leaver = op->job;
 		op->keeps_writer = true;
@@ -816,8 +816,11 @@ static void sleep_queued(struct kp_rwsem_user *user, struct kp_rwsem_op *op, uin
 	else
 		op->slept_ns += timeout;
 	op->timed_out = op->slept_ns >= LOOK_AROUND_NS;
-	if (op->timed_out)
-		op->slept_ns = 0;
+	if (!op->timed_out)
+		return;
+	op->slept_ns = 0;
+	if (user->idle)
+		user->idle(user, true, &timeout);
 }
 
 /* Carry an operation out, step by step. */

@@ -183,8 +183,8 @@ struct kp_rwsem_user {
 	uint64_t *taken[2]; /* counters, by mode */
 	/*
 	 * Before each sleep of a waiter: make progress elsewhere. *timeout_ns comes as the longest
-	 * sleep and may be shortened. @timed_out: the last sleep ended by itself.
-	 * Return: false to give the wait up.
+	 * sleep and may be shortened. Return: false to give the wait up.
+	 * With @timed_out, after 100 ms without a wake: look whether somebody died.
 	 */
 	bool (*idle)(struct kp_rwsem_user *user, bool timed_out, uint64_t *timeout_ns);
 	/* What happened on a slow path, and how long it took; any thread that called us. */
