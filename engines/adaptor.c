@@ -8,6 +8,7 @@
  */
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 #include "adaptor.h"
 #include "verify.h"
@@ -96,6 +97,65 @@ static bool known_backend(const char *name)
 	return false;
 }
 
+/* Can counters=FILE be written at the end of the run? */
+static int check_counters(const char *output, char *why, size_t size)
+{
+	const char *slash = strrchr(output, '/');
+	int folder_len = slash ? (int)(slash - output) + 1 : 1;
+	char folder[sizeof(((struct kp_counter_slot *)0)->output)];
+	struct stat st;
+
+	if (strlen(output) >= sizeof(folder)) {
+		snprintf(why, size, "counters=%.40s...: too long, give at most %zu characters",
+			 output, sizeof(folder) - 1);
+		return -ENAMETOOLONG;
+	}
+	if (!stat(output, &st)) {
+		if (S_ISDIR(st.st_mode))
+			errno = EISDIR;
+		else if (!access(output, W_OK))
+			return 0;
+	} else {
+		snprintf(folder, sizeof(folder), "%.*s", folder_len, slash ? output : ".");
+		if (!access(folder, W_OK))
+			return 0;
+	}
+	snprintf(why, size, "counters=%s: cannot be written: %s", output, strerror(errno));
+	return -EINVAL;
+}
+
+/*
+ * What fio would go about in its own way: it unlinks and lays out what is too short, and makes a
+ * file of a device that is not there.
+ */
+static int check_file(const struct thread_data *td, const char *path, char *why, size_t size)
+{
+	struct stat st;
+
+	if (!stat(path, &st)) {
+		if (!S_ISDIR(st.st_mode))
+			return 0;
+		snprintf(why, size, "filename=%s: is a directory, give a file or a block device",
+			 path);
+		return -EISDIR;
+	}
+	if (errno == ENOENT && td->o.allow_create && !read_only && strncmp(path, "/dev/", 5))
+		return 0;
+	snprintf(why, size, "filename=%s: %s, make it first", path, strerror(errno));
+	return -ENOENT;
+}
+
+static int check_files(const struct thread_data *td, char *why, size_t size)
+{
+	struct fio_file *f;
+	unsigned int i;
+	int ret = 0;
+
+	for_each_file (td, f, i)
+		ret = ret ? ret : check_file(td, f->file_name, why, size);
+	return ret;
+}
+
 /* What can be wrong with options, before any file is touched. */
 static int check_options(const struct thread_data *td, char *why, size_t size)
 {
@@ -119,22 +179,18 @@ static int check_options(const struct thread_data *td, char *why, size_t size)
 			 "verify= on backend=null: it keeps no data, give null_memory_backed=1");
 		return -EINVAL;
 	}
+	if (o->counters && check_counters(o->counters, why, size))
+		return -EINVAL;
 	device_config(td, &device);
 	return kp_limits_check_options(&device.limits, why, size);
 }
 
-static int make_plan(struct thread_data *td, struct kp_plan *plan)
+static int make_plan(struct thread_data *td, struct kp_plan *plan, char *why, size_t size)
 {
-	char why[512];
-	int ret;
+	int ret = check_options(td, why, size);
 
 	plan->nr_stages = 0;
-	ret = check_options(td, why, sizeof(why));
-	if (!ret)
-		ret = engine->plan(td->eo, plan, why, sizeof(why));
-	if (ret)
-		log_err("kpolicy: %s: job %s: %s\n", engine->name, td->o.name, why);
-	return ret;
+	return ret ? ret : engine->plan(td->eo, plan, why, size);
 }
 
 /* Offload workers count for the job that they work for. */
@@ -173,9 +229,14 @@ static int adaptor_setup(struct thread_data *td)
 	struct kp_plan plan;
 	struct fio_file *f;
 	unsigned int i;
+	char why[512];
+	int ret = make_plan(td, &plan, why, sizeof(why));
 
-	if (make_plan(td, &plan)) {
-		td_verror(td, EINVAL, "kpolicy options");
+	if (!ret && !is_null(o))
+		ret = check_files(td, why, sizeof(why));
+	if (ret) {
+		log_err("kpolicy: %s: job %s: %s\n", engine->name, td->o.name, why);
+		td_verror(td, -ret, "kpolicy set-up");
 		return 1;
 	}
 	if (is_null(o))
@@ -213,10 +274,11 @@ static int create_pipeline(struct thread_data *td, struct job *job)
 		.synchronous = job->synchronous,
 		.terminate = &td->terminate,
 	};
-	int ret = make_plan(td, &plan);
+	char why[512];
+	int ret = make_plan(td, &plan, why, sizeof(why));
 
 	if (ret)
-		return ret;
+		return ret; /* not here: set-up has asked the same */
 	config.nr_stages = plan.nr_stages;
 	device_config(td, &config.device);
 	config.slot = fill_slot(td, &plan);
@@ -241,8 +303,6 @@ static int adaptor_init(struct thread_data *td)
 		td_verror(td, -ret, "kpolicy pipeline");
 		return 1;
 	}
-	if (job->synchronous)
-		kp_fio_set_flags(td, FIO_SYNCIO);
 	td->io_ops_data = job;
 	return 0;
 }
@@ -251,6 +311,9 @@ static int adaptor_post_init(struct thread_data *td)
 {
 	struct job *job = td->io_ops_data;
 
+	/* Not before: where init says so fio prints a note, into its JSON as well. */
+	if (job->synchronous)
+		kp_fio_set_flags(td, FIO_SYNCIO);
 	if (td->orig_buffer)
 		kp_pipeline_buffers(job->pipeline, td->orig_buffer, td->orig_buffer_size);
 	return 0;
@@ -265,6 +328,7 @@ static void adaptor_cleanup(struct thread_data *td)
 	kp_pipeline_destroy(job->pipeline);
 	free(job->queued);
 	free(job);
+	td->io_ops_data = NULL;
 }
 
 static int adaptor_io_u_init(struct thread_data *td, struct io_u *io_u)
@@ -309,12 +373,18 @@ static int adaptor_open_file(struct thread_data *td, struct fio_file *f)
 {
 	struct job *job = td->io_ops_data;
 	struct kp_file *file;
-	int ret = kp_file_open(job->pipeline, f->file_name, open_flags(td, f), f->real_file_size,
-			       &file);
+	int ret;
 
+	if (!job) /* fio looks for the size of a block device at set-up */
+		return generic_open_file(td, f);
+	ret = kp_file_open(job->pipeline, f->file_name, open_flags(td, f), f->real_file_size,
+			   &file);
 	if (ret) {
 		char what[256];
 
+		log_err("kpolicy: %s: job %s: filename=%s: cannot be opened%s: %s\n", engine->name,
+			td->o.name, f->file_name, td_write(td) || td_trim(td) ? " for writing" : "",
+			strerror(-ret));
 		snprintf(what, sizeof(what), "open(%s)", f->file_name);
 		td_verror(td, -ret, what);
 		return 1;
@@ -327,9 +397,11 @@ static int adaptor_open_file(struct thread_data *td, struct fio_file *f)
 static int adaptor_close_file(struct thread_data *td, struct fio_file *f)
 {
 	struct kp_file *file = FILE_ENG_DATA(f);
-	int ret = file ? kp_file_close(file) : 0;
+	int ret;
 
-	(void)td;
+	if (!td->io_ops_data)
+		return generic_close_file(td, f);
+	ret = file ? kp_file_close(file) : 0;
 	FILE_SET_ENG_DATA(f, NULL);
 	f->fd = -1;
 	return -ret;
@@ -568,6 +640,7 @@ static void report(void)
 {
 	if (getpid() != loaded_in)
 		return;
+	kp_arena_finish(arena);
 	kp_counters_outputs(arena, write_counters, NULL);
 	if (output_format & FIO_OUTPUT_NORMAL)
 		kp_counters_print(arena, engine->policies, f_out ? f_out : stdout);

@@ -254,12 +254,15 @@ struct kp_policy {
 	const void *rows; /* each begins with a struct kp_variant */
 	size_t row_size;
 	unsigned int nr_rows;
+	/* Keep what is to outlive the run: see kp_arena_finish(). Optional. */
+	void (*finish)(struct kp_arena *arena);
 };
 
 /** kp_policies - every policy of this library, in the order of the pipeline, then NULL. */
 extern const struct kp_policy *const kp_policies[];
 
 extern const struct kp_policy kp_diolock_policy;
+extern const struct kp_policy kp_checksum_policy;
 extern const struct kp_policy kp_split_policy;
 
 /** kp_policy_variant - row @i of @policy, NULL past the last. Any thread. */
@@ -303,12 +306,18 @@ void kp_arena_destroy(struct kp_arena *arena);
  */
 void *kp_arena_alloc(struct kp_arena *arena, size_t size);
 
+/**
+ * kp_arena_finish - after the last pipeline of all processes: policies write down what is to
+ * outlive the run, such as sums=FILE. What cannot be written is logged. Any one thread.
+ */
+void kp_arena_finish(struct kp_arena *arena);
+
 /** kp_arena_release - give the memory of a range back; it reads as zeroes afterwards. */
 int kp_arena_release(struct kp_arena *arena, void *addr, size_t size);
 
 /**
  * kp_arena_object - find or make the shared object of a name.
- * @type: who owns the object, for example "null".
+ * @type: who owns the object, for example "null"; at most 15 characters.
  * @key: which one; at most KP_KEY_MAX bytes.
  * @init: fills in a new object, called with the registry locked; may be NULL.
  *
@@ -446,6 +455,41 @@ struct kp_split_options {
 	bool adjacent_pages;
 };
 
+/** How the copies and stripes of the file system lie: BTRFS_BLOCK_GROUP_* */
+enum kp_raid_profile {
+	KP_RAID_SINGLE,
+	KP_RAID_RAID0,
+	KP_RAID_RAID1,
+	KP_RAID_RAID10,
+	KP_RAID_DUP,
+	KP_RAID_RAID5,
+	KP_RAID_RAID6,
+};
+
+/** The later kernel's knob: BTRFS_OFFLOAD_CSUM_FORCE_* */
+enum kp_offload_csum {
+	KP_OFFLOAD_CSUM_AUTO,
+	KP_OFFLOAD_CSUM_ON,
+	KP_OFFLOAD_CSUM_OFF,
+};
+
+/** struct kp_checksum_options - options of the checksum policy. All zero: the defaults. */
+struct kp_checksum_options {
+	bool generic;		  /* CRC32C by table, as on a CPU without instructions for it */
+	uint64_t async_threshold; /* bytes, for the variant 'threshold'; 0: 64 KiB */
+	bool sync_writers;	  /* 3.19: O_SYNC, or an fsync that runs, cancels async */
+	bool writeback;		  /* bios are not REQ_SYNC, as those of direct I/O all are */
+	enum kp_offload_csum offload_csum;
+	enum kp_raid_profile raid_profile;
+	unsigned int raid_devices;	/* 0: 4 */
+	unsigned int workers;		/* 0: min(online CPUs + 2, 8) */
+	unsigned int workers_threshold; /* of the queue: btrfs_alloc_workqueue(); 0: 16 */
+	unsigned int mirrors;		/* copies kept; 0: 1 */
+	uint64_t mirror_distance;	/* bytes from copy to copy; 0: size of the file / mirrors */
+	unsigned int read_mirror;	/* the copy that is read first */
+	const char *sums;		/* file, or folder of files, that keeps sums across runs */
+};
+
 struct kp_pipeline_config {
 	struct kp_arena *arena;
 	struct kp_counter_slot *slot;	      /* NULL: count into memory of the pipeline's own */
@@ -513,8 +557,10 @@ int kp_submit_wait(struct kp_pipeline *pl, struct kp_io *io);
 
 /**
  * kp_reap - collect finished I/Os.
- * @min: wait until this many are there. @max: take at most this many.
- * @timeout: NULL to wait without limit.
+ * @min: wait until this many are there, or as many as there can be. @max: take at most this many.
+ * @timeout: of the whole wait; NULL to wait without limit.
+ *
+ * Before it waits it does what kp_commit() does.
  *
  * Owner. Return: how many, readable with kp_reaped() until the next call; -errno.
  */

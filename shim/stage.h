@@ -150,6 +150,12 @@ static inline void kp_bio_error(struct kp_bio *bio, int error)
 				    __ATOMIC_RELAXED);
 }
 
+/* kp_bio_missing - @bytes more at the end of @bio were not transferred. Any thread. */
+static inline void kp_bio_missing(struct kp_bio *bio, uint64_t bytes)
+{
+	__atomic_fetch_add(&bio->resid, bytes, __ATOMIC_RELAXED);
+}
+
 /* kp_bio_fail - end @bio with an error. */
 static inline void kp_bio_fail(struct kp_bio *bio, int error)
 {
@@ -248,6 +254,11 @@ struct kp_stage_ops {
 	 * pipeline does. Optional: a stage that holds nothing has none.
 	 */
 	void (*flush)(struct kp_stage *stage);
+	/*
+	 * Does it hold bios that its own threads will hand on? They count as in flight when the
+	 * pipeline is drained. Optional: a stage without threads has none.
+	 */
+	bool (*busy)(struct kp_stage *stage);
 	/* Derived counters are brought up to date. Optional. */
 	void (*stats)(struct kp_stage *stage);
 	/* Free everything; also called after a failed init. Optional. */
@@ -300,7 +311,7 @@ struct kp_device {
 	const struct kp_device_ops *ops;
 	struct kp_device_config config;
 	unsigned int depth;	/* requests in flight at most */
-	unsigned int in_flight; /* atomic; submitted, held requests included, and not ended */
+	unsigned int in_flight; /* submitted, held requests included; written locked, read by all */
 	/*
 	 * An eventfd that other threads write to end a wait in reap; -1 when nobody else posts.
 	 */
@@ -313,7 +324,9 @@ struct kp_device {
 	 * stage's own lock; nothing nests inside it.
 	 */
 	pthread_mutex_t lock;
-	pthread_cond_t progress; /* with lock: requests ended, for waiting threads but the owner */
+	/* With lock: the owner ended requests; for waiting threads but the owner. */
+	pthread_cond_t progress;
+	unsigned int progress_seq;
 };
 
 /**
@@ -379,7 +392,7 @@ static inline uint64_t kp_request_bytes(const struct kp_bio *bio)
 	return bytes;
 }
 
-/* kp_device_account - count a request and its bios; every device's submit begins with it. */
+/* kp_device_account - count a request and its bios, with the device locked. */
 void kp_device_account(struct kp_device *device, const struct kp_bio *bio);
 
 struct iovec;
@@ -398,8 +411,15 @@ unsigned int kp_request_iov(const struct kp_device *device, const struct kp_bio 
  * kp_request_end - end every bio of a request.
  * @bytes: how many bytes were transferred. Data missing at the end becomes the bios' resid.
  * @error: 0 or -errno, for the bios that lie behind @bytes.
+ *
+ * A bio may have heard from its children already: what they said stays.
  */
 void kp_request_end(struct kp_bio *bio, uint64_t bytes, int error);
+
+static inline void kp_device_add_in_flight(struct kp_device *device, int nr)
+{
+	__atomic_store_n(&device->in_flight, device->in_flight + nr, __ATOMIC_RELAXED);
+}
 
 /*
  * kp_device_started - a request entered the device, with the device locked. @news: an owner that
@@ -407,12 +427,15 @@ void kp_request_end(struct kp_bio *bio, uint64_t bytes, int error);
  */
 static inline void kp_device_started(struct kp_device *device, bool news)
 {
-	device->in_flight++;
+	kp_device_add_in_flight(device, 1);
 	if (device->shared && news && !kp_pipeline_owned(device->stage.pipeline))
 		kp_pipeline_wake(device->stage.pipeline);
 }
 
-/* kp_device_ended - @nr requests left the device: adjusts in_flight, wakes who waits for slots. */
+/*
+ * kp_device_ended - @nr requests left the device, their slots and bios are free: adjusts in_flight,
+ * wakes who waits for any of that.
+ */
 void kp_device_ended(struct kp_device *device, unsigned int nr);
 
 /*
@@ -424,8 +447,8 @@ void kp_device_ended(struct kp_device *device, unsigned int nr);
 bool kp_transfer_more(const struct kp_bio *bio, uint64_t bytes, uint64_t *done, ssize_t result,
 		      int *error);
 
-/* kp_device_sync - carry out a flush, sync or discard by system call. 0 or -errno. Any thread. */
-int kp_device_sync(const struct kp_bio *bio);
+/* kp_device_sync - carry out a flush, sync or discard by system call and end it. Any thread. */
+void kp_device_sync(struct kp_bio *bio);
 
 /* ---- files --------------------------------------------------------------------------------- */
 
@@ -445,6 +468,7 @@ struct kp_file {
 	bool block_device;
 	bool direct;
 	bool writable;
+	bool dsync;    /* opened O_DSYNC or O_SYNC: writes are written through */
 	uint64_t size; /* when opened */
 	struct kp_file_key key;
 	struct kp_queue_limits limits;
@@ -481,6 +505,13 @@ struct kp_pipeline {
 
 	/* Bios that a stage takes up again, in submission context: kp_pipeline_defer(). */
 	struct kp_bio *deferred; /* atomic stack, linked by bio->next */
+
+	/* Stages that lie between one with threads of its own and the device: kp_below_lock(). */
+	struct kp_stage *threaded; /* the stage with threads; NULL: no such stages */
+	pthread_mutex_t below;
+	const void *below_holder; /* atomic; as owner */
+	unsigned int below_depth;
+	bool flush_wanted; /* atomic; by the owner, of who is inside */
 };
 
 /*
@@ -498,6 +529,18 @@ void kp_pipeline_flush(struct kp_pipeline *pl, struct kp_stage *from);
  * Return: requests ended, 0 when the time ran out, -EAGAIN when nothing is in flight, -errno.
  */
 int kp_pipeline_wait(struct kp_pipeline *pl, struct kp_stage *from);
+
+/*
+ * kp_below_lock - enter the stages below the one with threads of its own.
+ *
+ * They are written for one thread. In a shared pipeline the threaded stage takes this around
+ * kp_stage_submit(stage->next, ...), on whatever thread; kp_pipeline_flush() takes it itself. A
+ * thread that waits inside keeps it, and may enter again. The owner never blocks here: it reaps,
+ * since who is inside may wait for that. Protects those stages; the device's lock and the pools'
+ * nest inside. Does nothing when there are no such stages.
+ */
+void kp_below_lock(struct kp_pipeline *pl);
+void kp_below_unlock(struct kp_pipeline *pl);
 
 /* kp_pipeline_drain - wait until nothing is in flight. Owner. */
 void kp_pipeline_drain(struct kp_pipeline *pl);
@@ -522,6 +565,15 @@ static inline bool kp_pipeline_terminating(const struct kp_pipeline *pl)
  * next wait or reap. bio->private is in use for that until then. Any thread.
  */
 void kp_pipeline_defer(struct kp_pipeline *pl, struct kp_stage *stage, struct kp_bio *bio);
+
+/* kp_pipeline_count - kp_count() where threads of a shared pipeline may meet. */
+static inline void kp_pipeline_count(const struct kp_pipeline *pl, uint64_t *counter, uint64_t n)
+{
+	if (pl->shared)
+		__atomic_fetch_add(counter, n, __ATOMIC_RELAXED);
+	else
+		kp_count(counter, n);
+}
 
 /* kp_now_ns - CLOCK_MONOTONIC in nanoseconds. */
 static inline uint64_t kp_now_ns(void)

@@ -61,7 +61,10 @@ int kp_arena_create(struct kp_arena **result, size_t size)
 	struct kp_arena *arena;
 	int ret;
 
+	if (size > SIZE_MAX - KP_PAGE_SIZE)
+		return -ENOMEM;
 	if (size) {
+		size = kp_round_up(size, KP_PAGE_SIZE);
 		arena = reserve(size);
 	} else {
 		/* Somebody may have limited our address space (ulimit -v). */
@@ -77,7 +80,7 @@ int kp_arena_create(struct kp_arena **result, size_t size)
 	ret = init_lock(&arena->lock);
 	arena->objects = kp_arena_alloc(arena, ARENA_OBJECTS * sizeof(*arena->objects));
 	arena->slots = kp_arena_alloc(arena, KP_MAX_SLOTS * sizeof(*arena->slots));
-	if (!ret && !arena->slots)
+	if (!ret && (!arena->objects || !arena->slots))
 		ret = -ENOMEM;
 	if (ret) {
 		munmap(arena, size);
@@ -96,10 +99,10 @@ void *kp_arena_alloc(struct kp_arena *arena, size_t size)
 {
 	size_t start = __atomic_load_n(&arena->next, __ATOMIC_RELAXED);
 
-	size = kp_round_up(size, KP_PAGE_SIZE);
 	do {
 		if (size > arena->size - start)
 			return NULL;
+		size = kp_round_up(size, KP_PAGE_SIZE); /* as the size of the arena is */
 	} while (!__atomic_compare_exchange_n(&arena->next, &start, start + size, true,
 					      __ATOMIC_RELAXED, __ATOMIC_RELAXED));
 	return (char *)arena + start;
@@ -158,7 +161,7 @@ int kp_arena_object(struct kp_arena *arena, const char *type, const void *key, s
 	struct arena_object *object;
 	int ret = 0;
 
-	if (key_len > KP_KEY_MAX)
+	if (key_len > KP_KEY_MAX || strlen(type) >= sizeof(object->type))
 		return -ENAMETOOLONG;
 	lock_registry(arena);
 	object = find_object(arena, type, key, key_len);
@@ -168,6 +171,17 @@ int kp_arena_object(struct kp_arena *arena, const char *type, const void *key, s
 		ret = make_object(arena, type, key, key_len, size, init, arg, result);
 	pthread_mutex_unlock(&arena->lock);
 	return ret;
+}
+
+void kp_arena_each(struct kp_arena *arena, const char *type, void (*visit)(void *object, void *arg),
+		   void *arg)
+{
+	unsigned int nr = __atomic_load_n(&arena->nr_objects, __ATOMIC_ACQUIRE);
+
+	for (unsigned int i = 0; i < nr; i++) {
+		if (!strcmp(arena->objects[i].type, type))
+			visit(arena->objects[i].object, arg);
+	}
 }
 
 struct kp_counter_slot *kp_counters_slot(struct kp_arena *arena)

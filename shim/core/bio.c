@@ -78,8 +78,8 @@ static void *pool_wait(struct kp_bio_set *set, struct kp_pool *pool)
 	while (!(object = kp_pool_get(pool))) {
 		int ret = kp_pipeline_wait(set->stage->pipeline, set->stage->next);
 
-		if (ret < 0)
-			return NULL;
+		if (ret < 0) /* a request that the kernel refused ends as it is flushed */
+			return kp_pool_get(pool);
 	}
 	return object;
 }
@@ -109,7 +109,7 @@ struct kp_bio *kp_bio_alloc(struct kp_bio_set *set, unsigned int nr_vecs)
 	bio->set = set;
 	bio->vec = bio->own_vec;
 	bio->nr_vecs = 0;
-	bio->flags = 0;
+	bio->flags = set->bios.shared ? KP_BIO_SHARED : 0;
 	bio->status = 0;
 	bio->resid = 0;
 	bio->parent = NULL;
@@ -186,7 +186,7 @@ void kp_bio_endio(struct kp_bio *bio)
 		if (bio->status)
 			kp_bio_error(parent, bio->status);
 		if (bio->resid)
-			__atomic_fetch_add(&parent->resid, bio->resid, __ATOMIC_RELAXED);
+			kp_bio_missing(parent, bio->resid);
 		kp_bio_free(bio);
 		bio = parent;
 	}

@@ -2,6 +2,7 @@
 /* Counters: one slot per pipeline, folded into its job, summed; as JSON and as text. */
 #include <jansson.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "../stage.h"
@@ -39,7 +40,7 @@ unsigned int kp_counters_at(const struct kp_policy *policy)
 {
 	unsigned int at = KP_NR_CORE_COUNTERS;
 
-	for (unsigned int i = 0; kp_policies[i] != policy; i++)
+	for (unsigned int i = 0; kp_policies[i] && kp_policies[i] != policy; i++)
 		at += kp_counters_width(kp_policies[i]->ops->counters,
 					kp_policies[i]->ops->nr_counters);
 	return at;
@@ -328,6 +329,22 @@ static json_t *values_json(const struct kp_policy *const *policies, const uint64
 	return object;
 }
 
+/* JSON is UTF-8, the name of a job what its user likes, and cut at some byte. */
+static json_t *text_json(const char *text)
+{
+	json_t *json = json_string(text);
+	char copy[256];
+
+	if (json)
+		return json;
+	snprintf(copy, sizeof(copy), "%s", text);
+	for (char *at = copy; *at; at++) {
+		if (*at & 0x80)
+			*at = '?';
+	}
+	return json_string(copy);
+}
+
 static json_t *jobs_json(const struct kp_policy *const *policies, const struct jobs *jobs,
 			 const char *generator)
 {
@@ -335,9 +352,9 @@ static json_t *jobs_json(const struct kp_policy *const *policies, const struct j
 
 	for (unsigned int i = 0; i < jobs->nr; i++) {
 		const struct kp_counter_slot *slot = jobs->list[i].slot;
-		json_t *job = json_pack("{s:s, s:s, s:s, s:s, s:s}", "name", slot->job, "engine",
-					slot->engine, "policy", slot->policy, "kernel",
-					slot->kernel, "backend", slot->backend);
+		json_t *job = json_pack("{s:o, s:s, s:s, s:o, s:s}", "name", text_json(slot->job),
+					"engine", slot->engine, "policy", slot->policy, "kernel",
+					text_json(slot->kernel), "backend", slot->backend);
 
 		json_array_append_new(list, values_json(policies, jobs->list[i].values, job));
 	}
@@ -345,30 +362,53 @@ static json_t *jobs_json(const struct kp_policy *const *policies, const struct j
 			 values_json(policies, jobs->total, json_object()));
 }
 
-/* Write beside the target, then rename: the file is whole or not there. */
-static int write_whole(const json_t *json, const char *output)
+static int write_file(const json_t *json, const char *path)
 {
-	char *temporary;
-	FILE *file;
+	FILE *file = fopen(path, "we");
 	int ret = 0;
 
-	if (asprintf(&temporary, "%s.%d.tmp", output, (int)getpid()) < 0)
-		return -ENOMEM;
-	file = fopen(temporary, "we");
-	if (!file) {
-		ret = -errno;
-		free(temporary);
-		return ret;
-	}
+	if (!file)
+		return -errno;
+	errno = 0;
 	if (json_dumpf(json, file, JSON_INDENT(2)) || fputc('\n', file) == EOF || fflush(file))
 		ret = errno ? -errno : -EIO;
 	if (fclose(file) && !ret)
 		ret = -errno;
-	if (!ret && rename(temporary, output))
+	return ret;
+}
+
+/* Write beside the target, then rename: the file is whole or not there. */
+static int write_beside(const json_t *json, const char *target)
+{
+	char *temporary;
+	int ret;
+
+	if (asprintf(&temporary, "%s.%d.tmp", target, (int)getpid()) < 0)
+		return -ENOMEM;
+	ret = write_file(json, temporary);
+	if (!ret && rename(temporary, target))
 		ret = -errno;
 	if (ret)
 		unlink(temporary);
 	free(temporary);
+	return ret;
+}
+
+static int write_whole(const json_t *json, const char *output)
+{
+	struct stat st;
+	char *target;
+	int ret;
+
+	if (stat(output, &st))
+		return write_beside(json, output);
+	if (!S_ISREG(st.st_mode)) /* a pipe, /dev/null: nothing to put in its place */
+		return write_file(json, output);
+	target = realpath(output, NULL); /* a link stays one */
+	if (!target)
+		return -errno;
+	ret = write_beside(json, target);
+	free(target);
 	return ret;
 }
 

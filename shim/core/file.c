@@ -111,6 +111,7 @@ int kp_file_open(struct kp_pipeline *pl, const char *path, int flags, uint64_t s
 	file->pipeline = pl;
 	file->index = first_free_index(pl);
 	file->writable = (flags & O_ACCMODE) != O_RDONLY;
+	file->dsync = flags & O_DSYNC;
 	if (pl->device->ops == &kp_null_device)
 		open_model(file, size);
 	else

@@ -66,6 +66,8 @@ int kp_limits_read(struct kp_queue_limits *limits, uint64_t dev)
 	return -ENODEV;
 }
 
+#define MAX_SECTORS_KB (UINT32_MAX / 1024) /* a request's bytes fit into 32 bits */
+
 static bool power_of_two(uint64_t value)
 {
 	return value && !(value & (value - 1));
@@ -101,11 +103,39 @@ int kp_limits_check_options(const struct kp_limit_options *options, char *why, s
 			 checks[i].value, checks[i].remedy);
 		return -EINVAL;
 	}
+	if (options->max_sectors_kb > MAX_SECTORS_KB) {
+		snprintf(why, why_size, "max_sectors_kb=%u: not possible, give at most %u",
+			 options->max_sectors_kb, MAX_SECTORS_KB);
+		return -EINVAL;
+	}
 	if (options->max_segment_size % KP_SECTOR_SIZE) {
 		snprintf(why, why_size, "max_segment_size=%u: not possible, give a multiple of 512",
 			 options->max_segment_size);
 		return -EINVAL;
 	}
+	return 0;
+}
+
+/* No request can be whole logical blocks when what bounds it is not. */
+static int check_blocks(struct kp_queue_limits *limits, const struct kp_limit_options *options,
+			char *why, size_t why_size)
+{
+	uint32_t block = limits->logical_block_size;
+
+	if (limits->chunk_sectors * (uint64_t)KP_SECTOR_SIZE % block) {
+		snprintf(why, why_size,
+			 "chunk_sectors=%u: not whole logical blocks, give a multiple of %u",
+			 limits->chunk_sectors, block / KP_SECTOR_SIZE);
+		return -EINVAL;
+	}
+	if (options->max_segment_size % block) {
+		snprintf(why, why_size,
+			 "max_segment_size=%u: not whole logical blocks, give a multiple of %u",
+			 options->max_segment_size, block);
+		return -EINVAL;
+	}
+	/* A device's own may be UINT32_MAX. */
+	limits->max_segment_size = kp_round_down(limits->max_segment_size, block);
 	return 0;
 }
 
@@ -143,5 +173,5 @@ int kp_limits_override(struct kp_queue_limits *limits, const struct kp_limit_opt
 			 limits->max_sectors / 2, limits->logical_block_size);
 		return -EINVAL;
 	}
-	return 0;
+	return check_blocks(limits, options, why, why_size);
 }

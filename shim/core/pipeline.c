@@ -5,6 +5,7 @@
  * kp_pipeline_defer().
  */
 #include <poll.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -28,7 +29,7 @@ static __thread char this_thread; /* its address names the thread */
 static const struct kp_device_ops *find_device(const char *name)
 {
 	for (size_t i = 0; i < sizeof(devices) / sizeof(*devices); i++) {
-		if (!strcmp(devices[i]->stage.name, name))
+		if (name && !strcmp(devices[i]->stage.name, name))
 			return devices[i];
 	}
 	return NULL;
@@ -41,7 +42,7 @@ static void account_io(struct kp_pipeline *pl, const struct kp_io *io)
 	uint64_t *values = pl->slot->values;
 
 	kp_count(&values[KP_IOS], 1);
-	if (kp_op_has_data(io->bio.op))
+	if (kp_op_has_data(io->bio.op) && !io->bio.status)
 		kp_count(&values[KP_BYTES], io->segment.len - io->bio.resid);
 }
 
@@ -143,12 +144,88 @@ static void drain(struct kp_pipeline *pl)
 
 /* ---- progress ------------------------------------------------------------------------------ */
 
-void kp_pipeline_flush(struct kp_pipeline *pl, struct kp_stage *from)
+static bool holds_below(const struct kp_pipeline *pl)
 {
-	for (unsigned int i = from ? from->index : 0; i < pl->nr_stages; i++) {
+	return __atomic_load_n(&pl->below_holder, __ATOMIC_RELAXED) == &this_thread;
+}
+
+/* Enter below. The owner does not wait. Return: false when somebody else is inside. */
+static bool enter_below(struct kp_pipeline *pl)
+{
+	if (!holds_below(pl)) {
+		if (!kp_pipeline_owned(pl))
+			pthread_mutex_lock(&pl->below);
+		else if (pthread_mutex_trylock(&pl->below))
+			return false;
+		__atomic_store_n(&pl->below_holder, &this_thread, __ATOMIC_RELAXED);
+	}
+	pl->below_depth++;
+	return true;
+}
+
+static void flush_stages(struct kp_pipeline *pl, unsigned int from)
+{
+	for (unsigned int i = from; i < pl->nr_stages; i++) {
 		if (pl->stages[i]->ops->flush)
 			pl->stages[i]->ops->flush(pl->stages[i]);
 	}
+}
+
+/* As enter_below(), but who is inside is asked to flush in our stead if need be. */
+static bool enter_or_ask(struct kp_pipeline *pl)
+{
+	if (enter_below(pl))
+		return true;
+	(void)__atomic_exchange_n(&pl->flush_wanted, true, __ATOMIC_ACQ_REL);
+	return enter_below(pl);
+}
+
+/* Out, and for the owner the flush that it could not do meanwhile. */
+static void leave_below(struct kp_pipeline *pl)
+{
+	while (--pl->below_depth == 0) {
+		__atomic_store_n(&pl->below_holder, NULL, __ATOMIC_RELAXED);
+		pthread_mutex_unlock(&pl->below);
+		/* Either we see its wish, or it sees that we are out. */
+		if (!__atomic_exchange_n(&pl->flush_wanted, false, __ATOMIC_ACQ_REL) ||
+		    !enter_or_ask(pl))
+			break;
+		flush_stages(pl, pl->threaded->index + 1);
+	}
+}
+
+void kp_below_lock(struct kp_pipeline *pl)
+{
+	if (!pl->threaded)
+		return;
+	while (!enter_below(pl)) {
+		kp_pipeline_poll(pl);
+		sched_yield();
+	}
+}
+
+void kp_below_unlock(struct kp_pipeline *pl)
+{
+	if (pl->threaded)
+		leave_below(pl);
+}
+
+void kp_pipeline_flush(struct kp_pipeline *pl, struct kp_stage *from)
+{
+	unsigned int first = from ? from->index : 0;
+
+	if (!pl->threaded) {
+		flush_stages(pl, first);
+		return;
+	}
+	for (; first <= pl->threaded->index; first++) {
+		if (pl->stages[first]->ops->flush)
+			pl->stages[first]->ops->flush(pl->stages[first]);
+	}
+	if (!enter_or_ask(pl))
+		return;
+	flush_stages(pl, first);
+	leave_below(pl);
 }
 
 /* Nothing is in the device, but another thread may be about to post. */
@@ -178,7 +255,8 @@ static int reap_device(struct kp_pipeline *pl, unsigned int min, const struct ti
 	if (in_flight && pl->device->ops->reap) {
 		ret = pl->device->ops->reap(pl->device, kp_min(min, in_flight), timeout);
 	} else if (min && pl->shared) {
-		if (!__atomic_load_n(&pl->posted, __ATOMIC_RELAXED) &&
+		kp_pipeline_flush(pl, NULL); /* what is held, nobody else would hand on */
+		if (!device_in_flight(pl) && !__atomic_load_n(&pl->posted, __ATOMIC_RELAXED) &&
 		    !__atomic_load_n(&pl->deferred, __ATOMIC_RELAXED))
 			wait_posted(pl, timeout);
 	} else if (min && !__atomic_load_n(&pl->deferred, __ATOMIC_RELAXED)) {
@@ -188,11 +266,15 @@ static int reap_device(struct kp_pipeline *pl, unsigned int min, const struct ti
 	return ret;
 }
 
-/* Another thread than the owner cannot reap; it waits until the owner has. */
+/*
+ * Another thread than the owner cannot reap; it waits until the owner has. What ended since the
+ * thread was here last counts: its look at what it waits for may be older than that.
+ */
 static int wait_for_owner(struct kp_device *device)
 {
+	static __thread unsigned int seen;
 	struct timespec until;
-	int ret;
+	int ret = 0;
 
 	clock_gettime(CLOCK_REALTIME, &until);
 	until.tv_nsec += WAIT_NS;
@@ -201,7 +283,9 @@ static int wait_for_owner(struct kp_device *device)
 		until.tv_sec++;
 	}
 	pthread_mutex_lock(&device->lock);
-	ret = pthread_cond_timedwait(&device->progress, &device->lock, &until);
+	while (device->progress_seq == seen && !ret)
+		ret = pthread_cond_timedwait(&device->progress, &device->lock, &until);
+	seen = device->progress_seq;
 	pthread_mutex_unlock(&device->lock);
 	return ret ? 0 : 1;
 }
@@ -233,6 +317,10 @@ static void start_io(struct kp_pipeline *pl, struct kp_io *io)
 	io->bio.parent = NULL;
 	io->bio.next = NULL;
 	io->bio.end_io = io_end;
+	if (!io->bio.iter.size && kp_op_has_data(io->bio.op)) {
+		io_end(&io->bio); /* a read or write of nothing */
+		return;
+	}
 	kp_stage_submit(pl->first, &io->bio);
 }
 
@@ -272,20 +360,30 @@ int kp_submit_wait(struct kp_pipeline *pl, struct kp_io *io)
 int kp_reap(struct kp_pipeline *pl, unsigned int min, unsigned int max,
 	    const struct timespec *timeout)
 {
+	struct timespec left;
+	uint64_t give_up = 0;
 	unsigned int ready;
 	int ret;
 
 	pl->done_head += pl->reaped;
 	pl->reaped = 0;
 	ready = pl->done_tail - pl->done_head;
+	min = kp_min(min, kp_min(max, pl->outstanding));
 	if (!min && !ready) {
 		ret = reap_device(pl, 0, NULL);
 		if (ret < 0)
 			return ret;
 		ready = pl->done_tail - pl->done_head;
 	}
+	if (ready < min) {
+		kp_pipeline_flush(pl, NULL);
+		if (timeout) {
+			left = *timeout;
+			give_up = kp_now_ns() + left.tv_sec * 1000000000ull + left.tv_nsec;
+		}
+	}
 	while (ready < min) {
-		ret = reap_device(pl, min - ready, timeout);
+		ret = reap_device(pl, min - ready, timeout ? &left : NULL);
 		ready = pl->done_tail - pl->done_head;
 		if (ret == -EAGAIN && ready < min) {
 			/* Not in the device: some stage still holds them. */
@@ -296,8 +394,14 @@ int kp_reap(struct kp_pipeline *pl, unsigned int min, unsigned int max,
 		}
 		if (ret < 0 && ret != -EAGAIN)
 			return ret;
-		if (!ret && timeout)
-			break;
+		if (timeout) {
+			uint64_t now = kp_now_ns();
+
+			if (now >= give_up)
+				break;
+			left.tv_sec = (give_up - now) / 1000000000;
+			left.tv_nsec = (give_up - now) % 1000000000;
+		}
 	}
 	pl->reaped = kp_min(ready, max);
 	pl->outstanding -= pl->reaped;
@@ -311,17 +415,30 @@ struct kp_io *kp_reaped(struct kp_pipeline *pl, unsigned int i)
 
 /* ---- making and unmaking ------------------------------------------------------------------- */
 
+static unsigned int stage_needs(const struct kp_stage_config *config)
+{
+	const struct kp_stage_ops *ops = config->policy->ops;
+
+	return ops->needs ? ops->needs(config) : 0;
+}
+
 static unsigned int pipeline_needs(const struct kp_pipeline_config *config)
 {
 	unsigned int needs = 0;
 
-	for (unsigned int i = 0; i < config->nr_stages; i++) {
-		const struct kp_stage_ops *ops = config->stages[i].policy->ops;
-
-		if (ops->needs)
-			needs |= ops->needs(&config->stages[i]);
-	}
+	for (unsigned int i = 0; i < config->nr_stages; i++)
+		needs |= stage_needs(&config->stages[i]);
 	return needs;
+}
+
+/* Are there stages that threads of a stage above them enter? Then they need their lock. */
+static void guard_below(struct kp_pipeline *pl, const struct kp_pipeline_config *config)
+{
+	for (unsigned int i = 0; i < config->nr_stages && !pl->threaded; i++) {
+		if (stage_needs(&config->stages[i]) & KP_NEEDS_SHARED &&
+		    pl->stages[i]->next != &pl->device->stage)
+			pl->threaded = pl->stages[i];
+	}
 }
 
 static struct kp_stage *add_stage(struct kp_pipeline *pl, const struct kp_stage_ops *ops)
@@ -352,7 +469,7 @@ static int add_device(struct kp_pipeline *pl, const struct kp_device_config *con
 
 	if (!ops) {
 		kp_log("backend=%s: no such device, give one of: libaio, io_uring, psync, null",
-		       config->backend);
+		       config->backend ? config->backend : "");
 		return -EINVAL;
 	}
 	/*
@@ -407,6 +524,8 @@ static int add_stages(struct kp_pipeline *pl, const struct kp_pipeline_config *c
 	/* A pass-through needs a request per I/O; policies cut I/Os, up to the kernel's default. */
 	ret = add_device(pl, &config->device, needs,
 			 config->nr_stages ? kp_max(config->depth, NR_REQUESTS) : config->depth);
+	if (!ret)
+		guard_below(pl, config);
 	/* The device first: what stands above may ask it. */
 	for (unsigned int i = pl->nr_stages; !ret && i > 0; i--) {
 		struct kp_stage *stage = pl->stages[i - 1];
@@ -440,6 +559,7 @@ int kp_pipeline_create(struct kp_pipeline **result, const struct kp_pipeline_con
 	if (!pl)
 		return -ENOMEM;
 	pl->wake_fd = -1;
+	pthread_mutex_init(&pl->below, NULL);
 	pl->owner = &this_thread;
 	pl->arena = config->arena;
 	pl->terminate = config->terminate;
@@ -452,6 +572,10 @@ int kp_pipeline_create(struct kp_pipeline **result, const struct kp_pipeline_con
 	ret = pl->slot ? kp_limits_check_options(&pl->limits, why, sizeof(why)) : -ENOMEM;
 	if (ret == -EINVAL)
 		kp_log("%s", why);
+	if (!ret && !pl->depth) {
+		kp_log("depth=0: no I/O can be in flight, give at least 1");
+		ret = -EINVAL;
+	}
 	if (!ret)
 		ret = init_done_ring(pl, pl->depth);
 	if (!ret)
@@ -470,10 +594,19 @@ void kp_pipeline_buffers(struct kp_pipeline *pl, void *start, size_t size)
 		pl->device->ops->buffers(pl->device, start, size);
 }
 
+static bool stages_busy(struct kp_pipeline *pl)
+{
+	for (unsigned int i = 0; i < pl->nr_stages; i++) {
+		if (pl->stages[i]->ops->busy && pl->stages[i]->ops->busy(pl->stages[i]))
+			return true;
+	}
+	return false;
+}
+
 void kp_pipeline_drain(struct kp_pipeline *pl)
 {
 	kp_pipeline_flush(pl, NULL);
-	while (device_in_flight(pl)) {
+	while (device_in_flight(pl) || stages_busy(pl)) {
 		if (kp_pipeline_wait(pl, NULL) < 0)
 			break;
 	}
@@ -498,6 +631,7 @@ void kp_pipeline_destroy(struct kp_pipeline *pl)
 	}
 	if (pl->wake_fd >= 0)
 		close(pl->wake_fd);
+	pthread_mutex_destroy(&pl->below);
 	free(pl->own_slot);
 	free(pl->done);
 	free(pl);

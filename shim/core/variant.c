@@ -6,9 +6,18 @@
 
 const struct kp_policy *const kp_policies[] = {
 	&kp_diolock_policy,
+	&kp_checksum_policy,
 	&kp_split_policy,
 	NULL,
 };
+
+void kp_arena_finish(struct kp_arena *arena)
+{
+	for (unsigned int i = 0; kp_policies[i]; i++) {
+		if (kp_policies[i]->finish)
+			kp_policies[i]->finish(arena);
+	}
+}
 
 const struct kp_variant *kp_policy_variant(const struct kp_policy *policy, unsigned int i)
 {
@@ -40,7 +49,7 @@ static bool parse_version(const char *text, struct version *version)
 	}
 	if (version->part[1] < 0)
 		return false;
-	if (!strncmp(text, "-rc", 3)) {
+	if (!strncmp(text, "-rc", 3) && text[3] >= '0' && text[3] <= '9') {
 		version->rc = strtol(text + 3, &end, 10);
 		text = end;
 	}

@@ -27,14 +27,13 @@ void kp_device_account(struct kp_device *device, const struct kp_bio *bio)
 
 void kp_device_ended(struct kp_device *device, unsigned int nr)
 {
-	if (!device->shared) {
-		device->in_flight -= nr;
-		return;
+	kp_device_lock(device);
+	kp_device_add_in_flight(device, -(int)nr);
+	if (device->shared) {
+		device->progress_seq++;
+		pthread_cond_broadcast(&device->progress);
 	}
-	pthread_mutex_lock(&device->lock);
-	device->in_flight -= nr;
-	pthread_cond_broadcast(&device->progress);
-	pthread_mutex_unlock(&device->lock);
+	kp_device_unlock(device);
 }
 
 unsigned int kp_request_iov(const struct kp_device *device, const struct kp_bio *bio, uint64_t skip,
@@ -77,12 +76,14 @@ void kp_request_end(struct kp_bio *bio, uint64_t bytes, int error)
 {
 	while (bio) {
 		struct kp_bio *next = bio->next; /* end_io may free the bio */
-		uint64_t moved = kp_min(bytes, bio->iter.size);
+		uint64_t size = bio->iter.size;
+		uint64_t moved = kp_min(bytes, size);
 
 		bytes -= moved;
-		bio->resid = bio->iter.size - moved;
-		if (bio->resid || !bio->iter.size)
-			bio->status = error;
+		if (moved != size)
+			kp_bio_missing(bio, size - moved);
+		if (error && (moved != size || !size))
+			kp_bio_error(bio, error);
 		bio->next = NULL;
 		kp_bio_endio(bio);
 		bio = next;
@@ -96,18 +97,15 @@ bool kp_transfer_more(const struct kp_bio *bio, uint64_t bytes, uint64_t *done, 
 	if (result == -EINTR)
 		return true;
 	if (result < 0) {
-		*error = result;
+		/* Direct I/O cannot go on within a block: the file ended there. */
+		if (result != -EINVAL || bio->op != KP_OP_READ || !*done)
+			*error = result;
 		return false;
 	}
 	*done += result;
-	if (*done == bytes)
-		return false;
-	if (bio->op == KP_OP_READ)
-		/* Direct I/O cannot go on from within a block: that was the end of the file. */
-		return result && !(result % bio->file->limits.logical_block_size);
-	if (!result)
+	if (!result && bio->op == KP_OP_WRITE)
 		*error = -EIO;
-	return result;
+	return result && *done != bytes;
 }
 
 /* Give the range back, as blkdev_issue_discard() or a punched hole does. */
@@ -124,7 +122,7 @@ static int discard(const struct kp_bio *bio)
 	return ret ? -errno : 0;
 }
 
-int kp_device_sync(const struct kp_bio *bio)
+static int sync_call(const struct kp_bio *bio)
 {
 	int fd = bio->file->fd;
 	int ret = 0;
@@ -145,4 +143,11 @@ int kp_device_sync(const struct kp_bio *bio)
 		break;
 	}
 	return ret ? -errno : 0;
+}
+
+void kp_device_sync(struct kp_bio *bio)
+{
+	int error = sync_call(bio);
+
+	kp_request_end(bio, error ? 0 : bio->iter.size, error);
 }

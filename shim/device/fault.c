@@ -56,7 +56,8 @@ static void corrupt_end_io(struct kp_bio *bio)
 
 	if (bio->status)
 		kp_bio_error(original, bio->status);
-	original->resid += bio->resid;
+	if (bio->resid)
+		kp_bio_missing(original, bio->resid);
 	free(bio->own_vec[0].addr);
 	kp_bio_free(bio);
 	kp_bio_endio(original);

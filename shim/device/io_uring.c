@@ -27,7 +27,6 @@ struct uring_device {
 	bool ring_made;
 	bool files_registered;
 	struct iovec buffers; /* registered memory, empty: none */
-	unsigned int nr_held;
 	struct kp_pool requests;
 	struct kp_pool iovs;
 	struct uring_request wake;
@@ -100,7 +99,6 @@ static void hold(struct uring_device *uring, struct uring_request *request)
 		sqe->flags |= IOSQE_FIXED_FILE;
 	}
 	io_uring_sqe_set_data(sqe, request);
-	uring->nr_held++;
 }
 
 /* A free request, or NULL. With the device locked. */
@@ -128,7 +126,7 @@ static void uring_submit(struct kp_stage *stage, struct kp_bio *bio)
 
 	if (bio->op == KP_OP_DISCARD || bio->op == KP_OP_SYNC_RANGE) {
 		kp_pipeline_flush(stage->pipeline, stage);
-		kp_request_end(bio, bio->iter.size, kp_device_sync(bio));
+		kp_device_sync(bio);
 		return;
 	}
 	kp_device_lock(device);
@@ -152,12 +150,12 @@ static void uring_flush(struct kp_stage *stage)
 		int ret = 0;
 
 		kp_device_lock(&uring->device);
-		if (uring->nr_held)
+		busy = io_uring_sq_ready(&uring->ring);
+		if (busy) {
 			ret = io_uring_submit(&uring->ring);
-		if (ret > 0)
-			uring->nr_held -= kp_min((unsigned int)ret, uring->nr_held);
-		busy = uring->nr_held &&
-		       (ret >= 0 || ret == -EAGAIN || ret == -EBUSY || ret == -EINTR);
+			busy = io_uring_sq_ready(&uring->ring) &&
+			       (ret >= 0 || ret == -EAGAIN || ret == -EBUSY || ret == -EINTR);
+		}
 		kp_device_unlock(&uring->device);
 		if (busy && ret < 0)
 			usleep(10); /* the kernel is out of requests */
@@ -197,8 +195,8 @@ static void end_request(struct uring_device *uring, struct uring_request *reques
 		kp_pool_put(&uring->iovs, request->iov);
 	kp_pool_put(&uring->requests, request);
 	kp_device_unlock(&uring->device);
-	kp_device_ended(&uring->device, 1);
 	kp_request_end(bio, done, error);
+	kp_device_ended(&uring->device, 1);
 }
 
 /* One completion. Return: requests ended, 0 or 1. */
@@ -248,13 +246,15 @@ static int uring_reap(struct kp_device *device, unsigned int min, const struct t
 
 	ended = reap_ready(uring, &woken);
 	while (ended < min && !woken && !ret) {
+		/* The poll on wake_fd is one completion. */
+		unsigned int wait = device->shared ? 1 : min - ended;
 		struct __kernel_timespec limit;
 		struct io_uring_cqe *cqe;
 
 		if (timeout)
 			limit = (struct __kernel_timespec){ timeout->tv_sec, timeout->tv_nsec };
-		ret = timeout ? io_uring_wait_cqes(&uring->ring, &cqe, min - ended, &limit, NULL)
-			      : io_uring_wait_cqe_nr(&uring->ring, &cqe, min - ended);
+		ret = timeout ? io_uring_wait_cqes(&uring->ring, &cqe, wait, &limit, NULL)
+			      : io_uring_wait_cqe_nr(&uring->ring, &cqe, wait);
 		ended += reap_ready(uring, &woken);
 	}
 	return ret && ret != -ETIME && ret != -EINTR ? ret : (int)ended;
@@ -293,11 +293,13 @@ static int uring_buffers(struct kp_device *device, void *start, size_t size)
 /* A ring that one thread submits to, if this kernel has such rings. */
 static int make_ring(struct uring_device *uring, unsigned int entries)
 {
-	unsigned int flags = IORING_SETUP_COOP_TASKRUN;
+	/* With the flag a look at the completions enters the kernel if any wait for that. */
+	unsigned int flags =
+		IORING_SETUP_COOP_TASKRUN | IORING_SETUP_TASKRUN_FLAG | IORING_SETUP_SINGLE_ISSUER;
 	int ret;
 
-	if (!uring->device.shared)
-		flags |= IORING_SETUP_SINGLE_ISSUER;
+	if (uring->device.shared)
+		flags = 0; /* a submitter that does something else would hold completions up */
 	ret = io_uring_queue_init(entries, &uring->ring, flags);
 	if (ret == -EINVAL)
 		ret = io_uring_queue_init(entries, &uring->ring, 0);

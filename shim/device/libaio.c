@@ -92,7 +92,7 @@ static void aio_submit(struct kp_stage *stage, struct kp_bio *bio)
 	if (!kp_op_has_data(bio->op)) {
 		/* The interface has no trim, and its fsync only defers the same call to a thread. */
 		kp_pipeline_flush(stage->pipeline, stage);
-		kp_request_end(bio, bio->iter.size, kp_device_sync(bio));
+		kp_device_sync(bio);
 		return;
 	}
 	kp_device_lock(device);
@@ -133,8 +133,8 @@ static void end_request(struct aio_device *aio, struct aio_request *request, int
 	kp_device_lock(&aio->device);
 	put_request(aio, request);
 	kp_device_unlock(&aio->device);
-	kp_device_ended(&aio->device, 1);
 	kp_request_end(bio, done, error);
+	kp_device_ended(&aio->device, 1);
 }
 
 static void aio_flush(struct kp_stage *stage)
@@ -203,8 +203,11 @@ static int aio_reap(struct kp_device *device, unsigned int min, const struct tim
 		limit_ptr = &limit;
 	}
 	do {
-		ret = io_getevents(aio->context, min > ended ? min - ended : 0, device->depth + 1,
-				   aio->events, limit_ptr);
+		unsigned int wait = min > ended ? min - ended : 0;
+
+		if (device->shared) /* the poll on wake_fd is one event */
+			wait = kp_min(wait, 1);
+		ret = io_getevents(aio->context, wait, device->depth + 1, aio->events, limit_ptr);
 		if (ret == -EINTR) {
 			ret = 0;
 			break;

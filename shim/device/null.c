@@ -25,17 +25,25 @@
 #define CHUNK_SIZE (1ull << 26) /* contents grow by this much address space */
 #define MAX_CHUNKS (1u << 18)	/* 16 TiB */
 
-/* struct null_shared - what all jobs on one null device share. Everything is atomic. */
-struct null_shared {
-	uint64_t dispatcher_free; /* nanoseconds, CLOCK_MONOTONIC */
+/*
+ * struct null_time - when each part of the device is free next, in nanoseconds of CLOCK_MONOTONIC.
+ * One null device for all jobs, whatever their files are called. Everything is atomic.
+ */
+struct null_time {
+	uint64_t dispatcher_free;
 	uint64_t pipe_free;
 	uint64_t server_free[MAX_QUEUE_DEPTH];
-	char *chunks[MAX_CHUNKS]; /* contents; NULL: all zeroes */
+};
+
+/* struct null_contents - what was written to one file; NULL: all zeroes. Atomic. */
+struct null_contents {
+	char *chunks[MAX_CHUNKS];
 };
 
 struct null_request {
 	uint64_t deadline;
 	struct kp_bio *bio;
+	int error;
 };
 
 struct bad_range {
@@ -48,6 +56,7 @@ struct null_device {
 	bool timed; /* anything in the options takes time */
 	bool plain; /* nothing to do for a request but to end it */
 	unsigned int queue_depth;
+	struct null_time *time; /* when timed */
 	struct bad_range *bad;
 	unsigned int nr_bad;
 	/* Requests in flight, a heap by deadline. Guarded by the device's lock. */
@@ -62,9 +71,9 @@ static struct null_device *null_device(struct kp_device *device)
 /* ---- contents ------------------------------------------------------------------------------ */
 
 /* The memory that holds byte @pos, made when @make says so; NULL: all zeroes. */
-static char *contents(struct null_device *null, struct null_shared *shared, uint64_t pos, bool make)
+static char *contents(struct null_device *null, struct null_contents *file, uint64_t pos, bool make)
 {
-	char **slot = &shared->chunks[pos / CHUNK_SIZE];
+	char **slot = &file->chunks[pos / CHUNK_SIZE];
 	char *chunk = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
 	char *fresh;
 
@@ -80,10 +89,10 @@ static char *contents(struct null_device *null, struct null_shared *shared, uint
 	return chunk ? chunk + pos % CHUNK_SIZE : NULL;
 }
 
-static int copy_piece(struct null_device *null, struct null_shared *shared, unsigned int op,
+static int copy_piece(struct null_device *null, struct null_contents *file, unsigned int op,
 		      uint64_t pos, void *data, size_t len)
 {
-	char *memory = contents(null, shared, pos, op == KP_OP_WRITE);
+	char *memory = contents(null, file, pos, op == KP_OP_WRITE);
 
 	if (op == KP_OP_READ) {
 		if (memory)
@@ -116,16 +125,19 @@ static void discard_piece(struct null_device *null, char *memory, size_t len)
 /* Move the data of a bio. Contents lie in chunks, so a segment may fall apart. */
 static int move_data(struct null_device *null, struct kp_bio *bio)
 {
-	struct null_shared *shared = bio->file->device_data;
+	struct null_contents *file = bio->file->device_data;
 	struct kp_segment segment;
 	struct kp_iter iter = bio->iter;
 	int ret = 0;
+
+	if (iter.pos + iter.size > CHUNK_SIZE * MAX_CHUNKS)
+		return -ENOSPC;
 
 	while (iter.size && !ret) {
 		size_t len = CHUNK_SIZE - iter.pos % CHUNK_SIZE;
 
 		if (bio->op == KP_OP_DISCARD) {
-			char *memory = contents(null, shared, iter.pos, false);
+			char *memory = contents(null, file, iter.pos, false);
 
 			len = kp_min(len, iter.size);
 			if (memory)
@@ -136,7 +148,7 @@ static int move_data(struct null_device *null, struct kp_bio *bio)
 		}
 		segment = kp_iter_segment(bio->vec, &iter);
 		len = kp_min(len, segment.len);
-		ret = copy_piece(null, shared, bio->op, iter.pos, segment.addr, len);
+		ret = copy_piece(null, file, bio->op, iter.pos, segment.addr, len);
 		kp_iter_step(bio->vec, &iter, len);
 	}
 	return ret;
@@ -168,12 +180,9 @@ static int execute(struct null_device *null, struct kp_bio *request)
 	return ret;
 }
 
-static void end_request(struct kp_bio *bio)
+static void end_request(const struct null_request *request)
 {
-	int error = bio->status;
-
-	bio->status = 0;
-	kp_request_end(bio, error ? 0 : kp_request_bytes(bio), error);
+	kp_request_end(request->bio, request->error ? 0 : UINT64_MAX, request->error);
 }
 
 /* ---- time ---------------------------------------------------------------------------------- */
@@ -192,17 +201,18 @@ static uint64_t claim(uint64_t *free_at, uint64_t from, uint64_t busy_ns)
 }
 
 /* The server that is free first. */
-static uint64_t *pick_server(struct null_device *null, struct null_shared *shared, uint64_t from)
+static uint64_t *pick_server(const struct null_device *null, uint64_t from)
 {
-	uint64_t *best = &shared->server_free[0];
+	struct null_time *time = null->time;
+	uint64_t *best = &time->server_free[0];
 	uint64_t best_free = UINT64_MAX;
 
 	for (unsigned int i = 0; i < null->queue_depth && best_free > from; i++) {
-		uint64_t free_at = __atomic_load_n(&shared->server_free[i], __ATOMIC_RELAXED);
+		uint64_t free_at = __atomic_load_n(&time->server_free[i], __ATOMIC_RELAXED);
 
 		if (free_at < best_free) {
 			best_free = free_at;
-			best = &shared->server_free[i];
+			best = &time->server_free[i];
 		}
 	}
 	return best;
@@ -211,7 +221,6 @@ static uint64_t *pick_server(struct null_device *null, struct null_shared *share
 static uint64_t deadline_of(struct null_device *null, const struct kp_bio *bio)
 {
 	const struct kp_null_options *options = null->options;
-	struct null_shared *shared = bio->file->device_data;
 	uint64_t latency = bio->op == KP_OP_READ ? options->read_nsec : options->write_nsec;
 	uint64_t at = kp_now_ns();
 	uint64_t busy = latency;
@@ -220,25 +229,25 @@ static uint64_t deadline_of(struct null_device *null, const struct kp_bio *bio)
 	if (bio->op > KP_OP_DISCARD)
 		return at; /* no volatile cache: nothing to flush */
 	if (options->submit_nsec)
-		at = claim(&shared->dispatcher_free, at, options->submit_nsec);
+		at = claim(&null->time->dispatcher_free, at, options->submit_nsec);
 	if (!latency && !options->mbps)
 		return at;
-	server = pick_server(null, shared, at);
+	server = pick_server(null, at);
 	if (options->mbps && bio->op != KP_OP_DISCARD) {
 		uint64_t start = kp_max(at, __atomic_load_n(server, __ATOMIC_RELAXED));
 		uint64_t transfer = kp_request_bytes(bio) * 1000 / options->mbps;
 
-		busy += claim(&shared->pipe_free, start, transfer) - start;
+		busy += claim(&null->time->pipe_free, start, transfer) - start;
 	}
 	return claim(server, at, busy);
 }
 
-/* Wait until @until, at most LOOK_AROUND_NS or until somebody wakes the owner. */
-static void wait_until(struct null_device *null, uint64_t until)
+/* Wait until @until, at most LOOK_AROUND_NS; an owner also until somebody wakes it. */
+static void wait_until(const struct null_device *null, uint64_t until)
 {
-	int wake_fd = null->device.wake_fd;
+	struct pollfd poll_fd = { .fd = null->device.wake_fd, .events = POLLIN };
+	bool listens = poll_fd.fd >= 0 && kp_pipeline_owned(null->device.stage.pipeline);
 	uint64_t now = kp_now_ns();
-	struct pollfd poll_fd = { .fd = wake_fd, .events = POLLIN };
 	struct timespec sleep;
 	uint64_t count;
 
@@ -246,11 +255,11 @@ static void wait_until(struct null_device *null, uint64_t until)
 		uint64_t ns = kp_min(until - now - SPIN_NS, LOOK_AROUND_NS);
 
 		sleep = (struct timespec){ .tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000 };
-		if (ppoll(&poll_fd, wake_fd >= 0, &sleep, NULL) > 0 &&
-		    read(wake_fd, &count, sizeof(count)) > 0)
+		if (ppoll(&poll_fd, listens, &sleep, NULL) > 0 &&
+		    read(poll_fd.fd, &count, sizeof(count)) > 0)
 			return;
-		if (until > now + LOOK_AROUND_NS)
-			return;
+		if (kp_now_ns() + 2ull * SPIN_NS < until)
+			return; /* a signal, or time to look around: no spinning that long */
 	}
 	while (kp_now_ns() < until)
 		__builtin_ia32_pause();
@@ -268,13 +277,14 @@ static void heap_push(struct null_device *null, struct null_request request)
 	kp_device_started(&null->device, i == 0);
 }
 
-static struct kp_bio *heap_pop(struct null_device *null)
+static struct null_request heap_pop(struct null_device *null)
 {
-	struct kp_bio *first = null->heap[0].bio;
-	unsigned int nr = --null->device.in_flight;
+	struct null_request first = null->heap[0];
+	unsigned int nr = null->device.in_flight - 1;
 	struct null_request last = null->heap[nr];
 	unsigned int i = 0;
 
+	kp_device_add_in_flight(&null->device, -1);
 	for (;;) {
 		unsigned int child = 2 * i + 1;
 
@@ -295,7 +305,7 @@ static void null_submit(struct kp_stage *stage, struct kp_bio *bio)
 {
 	struct kp_device *device = kp_stage_device(stage);
 	struct null_device *null = null_device(device);
-	uint64_t deadline;
+	struct null_request request = { .bio = bio };
 
 	if (null->plain) {
 		kp_device_account(device, bio);
@@ -309,20 +319,20 @@ static void null_submit(struct kp_stage *stage, struct kp_bio *bio)
 		kp_device_lock(device);
 	}
 	kp_device_account(device, bio);
-	bio->status = execute(null, bio);
+	request.error = execute(null, bio);
 	if (!null->timed) {
 		kp_device_unlock(device);
-		end_request(bio);
+		end_request(&request);
 		return;
 	}
-	deadline = deadline_of(null, bio);
+	request.deadline = deadline_of(null, bio);
 	if (!null->options->synchronous)
-		heap_push(null, (struct null_request){ deadline, bio });
+		heap_push(null, request);
 	kp_device_unlock(device);
 	if (null->options->synchronous) {
-		while (kp_now_ns() < deadline)
-			wait_until(null, deadline);
-		end_request(bio);
+		while (kp_now_ns() < request.deadline)
+			wait_until(null, request.deadline);
+		end_request(&request);
 	}
 }
 
@@ -333,18 +343,17 @@ static unsigned int end_due(struct null_device *null, uint64_t *next)
 	unsigned int ended = 0;
 
 	for (;;) {
-		struct kp_bio *bio = NULL;
+		struct null_request request = { 0 };
 
 		kp_device_lock(&null->device);
 		*next = null->device.in_flight ? null->heap[0].deadline : 0;
 		if (*next && *next <= now)
-			bio = heap_pop(null);
-		if (bio && null->device.shared)
-			pthread_cond_broadcast(&null->device.progress);
+			request = heap_pop(null);
 		kp_device_unlock(&null->device);
-		if (!bio)
+		if (!request.bio)
 			return ended;
-		end_request(bio);
+		end_request(&request);
+		kp_device_ended(&null->device, 0);
 		ended++;
 	}
 }
@@ -358,14 +367,10 @@ static int null_reap(struct kp_device *device, unsigned int min, const struct ti
 	if (timeout && ended < min)
 		give_up = kp_now_ns() + timeout->tv_sec * 1000000000ull + timeout->tv_nsec;
 	while (ended < min && next) {
-		uint64_t from = kp_now_ns();
-
 		wait_until(null, kp_min(next, give_up));
 		ended += end_due(null, &next);
-		/* Back before the time: woken by another thread, or to look around. */
-		if (ended < min && next && kp_now_ns() < next &&
-		    (device->shared || kp_now_ns() >= give_up ||
-		     kp_now_ns() - from >= LOOK_AROUND_NS))
+		/* Back before the time: woken by another thread, a signal, or to look around. */
+		if (ended < min && next && kp_now_ns() < next)
 			break;
 	}
 	return ended;
@@ -374,33 +379,44 @@ static int null_reap(struct kp_device *device, unsigned int min, const struct ti
 static int null_open(struct kp_device *device, struct kp_file *file)
 {
 	struct null_device *null = null_device(device);
-	void *shared;
-	int ret;
 
+	if (!null->options->memory_backed)
+		return 0;
 	if (file->size > CHUNK_SIZE * MAX_CHUNKS)
 		return -EFBIG;
-	if (!null->timed && !null->options->memory_backed)
-		return 0;
-	ret = kp_arena_object(device->stage.pipeline->arena, "null", &file->key, sizeof(file->key),
-			      sizeof(struct null_shared), NULL, NULL, &shared);
-	if (!ret)
-		file->device_data = shared;
-	return ret;
+	if (strlen(file->path) >= sizeof(file->key.name))
+		return -ENAMETOOLONG;
+	return kp_arena_object(device->stage.pipeline->arena, "null", &file->key, sizeof(file->key),
+			       sizeof(struct null_contents), NULL, NULL, &file->device_data);
+}
+
+/* A number, which strtoull() would also take with a sign or blanks. */
+static bool parse_sector(const char **text, uint64_t *sector)
+{
+	char *end;
+
+	*sector = 0;
+	if (**text < '0' || **text > '9')
+		return false;
+	*sector = strtoull(*text, &end, 10);
+	*text = end;
+	return *sector <= UINT64_MAX / KP_SECTOR_SIZE - 1;
 }
 
 /* "16-23,1024-1031": sectors, both ends included. */
 static int parse_badblocks(struct null_device *null, const char *text)
 {
-	char *end = (char *)text;
-
-	while (*end) {
-		unsigned long long first = strtoull(text, &end, 10);
-		unsigned long long last = first;
+	do {
+		uint64_t first, last;
 		struct bad_range *bad;
+		bool good = parse_sector(&text, &first);
 
-		if (end != text && *end == '-')
-			last = strtoull(end + 1, &end, 10);
-		if (end == text || last < first || (*end && *end != ',')) {
+		last = first;
+		if (good && *text == '-') {
+			text++;
+			good = parse_sector(&text, &last);
+		}
+		if (!good || last < first || (*text && *text != ',')) {
 			kp_log("null_badblocks=%s: not ranges of sectors, give START-END[,...]",
 			       null->options->badblocks);
 			return -EINVAL;
@@ -411,8 +427,7 @@ static int parse_badblocks(struct null_device *null, const char *text)
 		null->bad = bad;
 		null->bad[null->nr_bad++] =
 			(struct bad_range){ first * KP_SECTOR_SIZE, (last + 1) * KP_SECTOR_SIZE };
-		text = end + (*end == ',');
-	}
+	} while (*text++ == ',');
 	return 0;
 }
 
@@ -424,7 +439,6 @@ static int null_init(struct kp_stage *stage, const struct kp_stage_config *stage
 	const struct kp_null_options *options = &device->config.null;
 
 	(void)stage_config;
-	(void)config;
 	null->options = options;
 	null->timed =
 		options->read_nsec || options->write_nsec || options->submit_nsec || options->mbps;
@@ -437,8 +451,16 @@ static int null_init(struct kp_stage *stage, const struct kp_stage_config *stage
 	null->heap = calloc(device->depth, sizeof(*null->heap));
 	if (!null->heap)
 		return -ENOMEM;
-	if (null->timed)
+	if (null->timed) {
+		void *shared_time;
+		int ret = kp_arena_object(config->arena, "null-time", "", 0,
+					  sizeof(struct null_time), NULL, NULL, &shared_time);
+
+		if (ret)
+			return ret;
+		null->time = shared_time;
 		prctl(PR_SET_TIMERSLACK, 1); /* the default lets sleeps end 50 us late */
+	}
 	null->plain =
 		!null->timed && !options->memory_backed && !options->badblocks && !device->shared;
 	return options->badblocks ? parse_badblocks(null, options->badblocks) : 0;

@@ -28,9 +28,11 @@ static void psync_submit(struct kp_stage *stage, struct kp_bio *bio)
 	ssize_t ret;
 	int error;
 
+	kp_device_lock(device);
 	kp_device_account(device, bio);
+	kp_device_unlock(device);
 	if (!kp_op_has_data(bio->op)) {
-		kp_request_end(bio, bio->iter.size, kp_device_sync(bio));
+		kp_device_sync(bio);
 		return;
 	}
 	bytes = kp_request_bytes(bio);

@@ -266,7 +266,7 @@ static struct kp_bio *clone_all(struct split *split, struct kp_bio *bio)
 		clone->own_vec[clone->nr_vecs++] = segment;
 	}
 	clone->iter = (struct kp_iter){ .pos = bio->iter.pos };
-	kp_count(&counters[KP_VECS_COPIED], clone->nr_vecs);
+	kp_pipeline_count(split->stage.pipeline, &counters[KP_VECS_COPIED], clone->nr_vecs);
 	return clone;
 }
 
@@ -286,6 +286,7 @@ static struct kp_bio *share_vec(struct split *split, struct kp_bio *bio)
 /* The front piece of @bio, which is left with the rest: bio_split(). NULL: out of memory. */
 static struct kp_bio *take_front(struct split *split, struct kp_bio *bio, uint64_t bytes)
 {
+	struct kp_pipeline *pl = split->stage.pipeline;
 	struct kp_bio *front = split->row->clone(split, bio);
 
 	if (!front)
@@ -297,7 +298,7 @@ static struct kp_bio *take_front(struct split *split, struct kp_bio *bio, uint64
 	front->file = bio->file;
 	front->iter.size = bytes;
 	kp_iter_advance(bio->vec, &bio->iter, bytes);
-	kp_count(&split->stage.pipeline->slot->values[KP_SPLITS], 1);
+	kp_pipeline_count(pl, &pl->slot->values[KP_SPLITS], 1);
 	return front;
 }
 
@@ -417,6 +418,38 @@ static bool add_within_limits(struct kp_bio *bio, struct walk *walk, struct kp_s
 	return true;
 }
 
+/* The pages of a buffer, up to @pages in all. Return: false when the bio takes no more. */
+static bool build_from(struct kp_bio *bio, struct walk *walk, const struct kp_segment *buffer,
+		       unsigned int pages, uint64_t max)
+{
+	char *at = buffer->addr;
+	char *end = at + buffer->len;
+
+	while (at != end && bio->nr_vecs < pages) {
+		size_t len = kp_min((size_t)(end - at), to_page_end(at));
+
+		if (!add_within_limits(bio, walk, (struct kp_segment){ at, len }, max))
+			return false;
+		at += bio->own_vec[bio->nr_vecs - 1].len;
+	}
+	return at == end;
+}
+
+/* Pages from @iter on; a stage above may have made several segments. */
+static unsigned int count_pages_left(const struct kp_bio *io, const struct kp_iter *start)
+{
+	struct kp_segment segment;
+	struct kp_iter iter;
+	unsigned int pages = 0;
+
+	kp_for_each_segment (segment, io->vec, iter, *start) {
+		pages += count_pages(&segment);
+		if (pages >= KP_BIO_MAX_VECS)
+			break;
+	}
+	return kp_min(pages, KP_BIO_MAX_VECS);
+}
+
 /* dio_new_bio() and bio_add_page() of 4.2: bios built to the limits. */
 static void submit_built(struct split *split, struct kp_bio *io)
 {
@@ -429,22 +462,19 @@ static void submit_built(struct split *split, struct kp_bio *io)
 		uint64_t max = (uint64_t)split->row->max_sectors(limits, iter.pos)
 			       << KP_SECTOR_SHIFT;
 		struct walk walk = { .limits = limits, .adjacent = split->adjacent };
-		struct kp_segment buffer = kp_iter_segment(io->vec, &iter);
-		unsigned int pages = kp_min(count_pages(&buffer), fit);
+		unsigned int pages = kp_min(count_pages_left(io, &iter), fit);
 		struct kp_bio *bio = begin_bio(split, io, &iter, pages);
-		char *at = buffer.addr;
-		char *end = at + buffer.len;
+		bool more;
 
 		if (!bio)
 			return;
-		while (at != end && bio->nr_vecs < pages) {
-			size_t len = kp_min((size_t)(end - at), to_page_end(at));
+		do {
+			struct kp_segment buffer = kp_iter_segment(io->vec, &iter);
+			uint64_t before = bio->iter.size;
 
-			if (!add_within_limits(bio, &walk, (struct kp_segment){ at, len }, max))
-				break;
-			at = (char *)buffer.addr + bio->iter.size;
-		}
-		kp_iter_step(io->vec, &iter, bio->iter.size);
+			more = build_from(bio, &walk, &buffer, pages, max);
+			kp_iter_step(io->vec, &iter, bio->iter.size - before);
+		} while (more && iter.size && bio->nr_vecs < pages);
 		kp_stage_submit(split->stage.next, bio);
 	}
 }

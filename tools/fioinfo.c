@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#define _GNU_SOURCE
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fioinfo.h"
+
+extern char **environ;
+
+/* Aliases of fio 3.25 to 3.42. */
+static const struct {
+	const char *alias, *name;
+} aliases[] = {
+	{ "allrandrepeat", "randrepeat" },
+	{ "blockalign", "ba" },
+	{ "blocksize", "bs" },
+	{ "blocksize_range", "bsrange" },
+	{ "blocksize_unaligned", "bs_unaligned" },
+	{ "data_placement", "dataplacement" },
+	{ "disable_bw", "disable_bw_measurement" },
+	{ "fdp_pli", "plids" },
+	{ "fdp_pli_select", "plid_select" },
+	{ "fileoffset", "offset" },
+	{ "fill_fs", "fill_device" },
+	{ "io_limit", "io_size" },
+	{ "iodepth_batch_complete", "iodepth_batch_complete_min" },
+	{ "iodepth_batch_submit", "iodepth_batch" },
+	{ "iomem", "mem" },
+	{ "log_max_value", "log_window_value" },
+	{ "log_unix_epoch", "log_alternate_epoch" },
+	{ "mem_align", "iomem_align" },
+	{ "nr_files", "nrfiles" },
+	{ "ratecycle", "rate_cycle" },
+	{ "ratemin", "rate_min" },
+	{ "readwrite", "rw" },
+	{ "ss", "steadystate" },
+	{ "ss_dur", "steadystate_duration" },
+	{ "ss_interval", "steadystate_check_interval" },
+	{ "ss_ramp", "steadystate_ramp_time" },
+	{ "timeout", "runtime" },
+	{ "wait_for_previous", "stonewall" },
+};
+
+/* The engines an exchange meets, for a fio that was built without one of them. */
+static const struct {
+	const char *engine, *options;
+} engine_table[] = {
+	{ "sync", "" },
+	{ "psync", "" },
+	{ "vsync", "" },
+	{ "pvsync", "" },
+	{ "posixaio", "" },
+	{ "pvsync2", "hipri hipri_percentage uncached nowait" },
+	{ "libaio", "userspace_reap libaio_vectored nowait cmdprio cmdprio_percentage "
+		    "cmdprio_class cmdprio_hint cmdprio_bssplit" },
+	{ "io_uring",
+	  "hipri fixedbufs registerfiles sqthread_poll sqthread_poll_cpu nonvectored uncached "
+	  "nowait force_async cmd_type cmdprio cmdprio_percentage cmdprio_class cmdprio_hint "
+	  "cmdprio_bssplit readfua writefua write_mode verify_mode md_per_io_size pi_act pi_chk "
+	  "apptag apptag_mask deac" },
+};
+
+const char *fioinfo_name(const char *key)
+{
+	for (size_t i = 0; i < sizeof(aliases) / sizeof(aliases[0]); i++)
+		if (!strcmp(aliases[i].alias, key))
+			return aliases[i].name;
+	return key;
+}
+
+/* All of @fd up to its end, or NULL. */
+static char *read_all(int fd)
+{
+	FILE *in = fdopen(fd, "r");
+	char *text = NULL;
+	size_t size = 0;
+
+	if (!in) {
+		close(fd);
+		return NULL;
+	}
+	if (getdelim(&text, &size, '\0', in) < 0) {
+		free(text);
+		text = ferror(in) ? NULL : strdup("");
+	}
+	fclose(in);
+	return text;
+}
+
+static int spawn_fio(const char *fio, const char *argument, int out, pid_t *pid)
+{
+	char *argv[] = { (char *)fio, (char *)argument, NULL };
+	posix_spawn_file_actions_t actions;
+	int err = posix_spawn_file_actions_init(&actions);
+
+	if (err)
+		return -err;
+	err = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+	if (!err)
+		err = posix_spawn_file_actions_adddup2(&actions, out, 1);
+	if (!err)
+		err = posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0);
+	if (!err)
+		err = posix_spawnp(pid, fio, &actions, NULL, argv, environ);
+	posix_spawn_file_actions_destroy(&actions);
+	return -err;
+}
+
+/*
+ * Runs "@fio --@option=@value" and takes its stdout. Returns fio's exit code or -errno; *@text is
+ * NULL in the latter case.
+ */
+static int ask(const char *fio, const char *option, const char *value, char **text)
+{
+	int pipefd[2], status, ret;
+	char *argument;
+	pid_t pid;
+
+	*text = NULL;
+	if (asprintf(&argument, "--%s=%s", option, value) < 0)
+		return -ENOMEM;
+	if (pipe2(pipefd, O_CLOEXEC)) {
+		free(argument);
+		return -errno;
+	}
+	ret = spawn_fio(fio, argument, pipefd[1], &pid);
+	free(argument);
+	close(pipefd[1]);
+	if (ret) {
+		close(pipefd[0]);
+		return ret;
+	}
+	*text = read_all(pipefd[0]);
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR) {
+			status = -1;
+			break;
+		}
+	if (*text && WIFEXITED(status) && WEXITSTATUS(status) != 127)
+		return WEXITSTATUS(status);
+	ret = *text ? -EIO : -ENOMEM;
+	free(*text);
+	*text = NULL;
+	return ret;
+}
+
+/* "type: empty or boolean value" is fio's way to describe an option that may stand alone. */
+static enum fio_option_type type_of(const char *help)
+{
+	if (!strstr(help, "type: "))
+		return FIO_OPTION_NONE;
+	return strstr(help, "type: empty or boolean") ? FIO_OPTION_OPTIONAL : FIO_OPTION_VALUE;
+}
+
+int fioinfo_option(const char *fio, const char *key)
+{
+	char *help;
+	int ret;
+
+	if (!strcmp(key, "all")) /* fio's word for every option */
+		return FIO_OPTION_NONE;
+	ret = ask(fio, "cmdhelp", key, &help);
+	if (ret < 0)
+		return ret;
+	/* exit code 1: there is none, and the help is that of the nearest */
+	ret = ret ? FIO_OPTION_NONE : type_of(help);
+	free(help);
+	return ret;
+}
+
+int fioinfo_engine_option(const char *fio, const char *engine, const char *key)
+{
+	char *help, *query;
+	int ret;
+
+	if (asprintf(&query, "%s,%s", engine, key) < 0)
+		return -ENOMEM;
+	ret = ask(fio, "enghelp", query, &help);
+	free(query);
+	if (ret < 0)
+		return ret;
+	ret = ret ? FIO_OPTION_NONE : type_of(help);
+	free(help);
+	return ret;
+}
+
+/* fio prints one option a line: "name   : help", the name indented below its parent's. */
+static int take_names(char *help, struct text_list *names)
+{
+	char *line;
+	int ret = 0;
+
+	while (!ret && (line = strsep(&help, "\n"))) {
+		size_t blanks = strspn(line, " \t");
+		size_t len = strcspn(line + blanks, " \t:");
+		char *colon = line + blanks + len + strspn(line + blanks + len, " \t");
+
+		if (len && *colon == ':')
+			ret = text_list_add(names, "%.*s", (int)len, line + blanks);
+	}
+	return ret;
+}
+
+static int take_table(const char *engine, struct text_list *names)
+{
+	for (size_t i = 0; i < sizeof(engine_table) / sizeof(engine_table[0]); i++) {
+		char *copy, *rest, *name;
+		int ret = 0;
+
+		if (strcmp(engine_table[i].engine, engine))
+			continue;
+		copy = rest = strdup(engine_table[i].options);
+		if (!copy)
+			return -ENOMEM;
+		while (!ret && (name = strsep(&rest, " ")))
+			if (*name)
+				ret = text_list_add(names, "%s", name);
+		free(copy);
+		return ret;
+	}
+	return -ENOENT;
+}
+
+int fioinfo_engine_options(const char *fio, const char *engine, struct text_list *names)
+{
+	size_t before = names->nr;
+	char *help;
+	int ret = ask(fio, "enghelp", engine, &help);
+
+	if (ret == -ENOMEM)
+		return ret;
+	if (ret == 0)
+		ret = take_names(help, names);
+	else
+		ret = 0;
+	free(help);
+	/* an engine without options and one that is not there both end in exit code 1 */
+	if (!ret && names->nr == before)
+		ret = take_table(engine, names);
+	return ret;
+}

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fioinfo.h"
+#include "swap_internal.h"
+
+#define DEFAULT_ENGINE "psync"
+
+/* fio's engines over plain files, and the backend of ours with the same kernel interface. */
+static const struct {
+	const char *engine, *backend;
+} storage_engines[] = {
+	{ "sync", "psync" },	    { "psync", "psync" },   { "vsync", "psync" },
+	{ "pvsync", "psync" },	    { "pvsync2", "psync" }, { "libaio", "libaio" },
+	{ "linuxaio", "libaio" },   { "aio", "libaio" },    { "posixaio", "libaio" },
+	{ "io_uring", "io_uring" },
+};
+
+static const char *backend_of(const char *engine)
+{
+	for (size_t i = 0; i < sizeof(storage_engines) / sizeof(storage_engines[0]); i++)
+		if (!strcmp(storage_engines[i].engine, engine))
+			return storage_engines[i].backend;
+	return NULL;
+}
+
+/* Where the default engine is to be replaced: in the first [global] before the job, or in it. */
+static size_t default_owner(const struct jobfile *jf, size_t job)
+{
+	for (size_t i = 0; i < job; i++)
+		if (jf->sections[i].global)
+			return i;
+	return job;
+}
+
+int swap_find_engines(struct swap *s)
+{
+	const struct jobfile *jf = s->jf;
+
+	s->engines = calloc(jf->nr_sections, sizeof(*s->engines));
+	if (!s->engines)
+		return -ENOMEM;
+	for (size_t i = 0; i < jf->nr_sections; i++) {
+		const struct jobfile_line *l = jobfile_effective(jf, i, "ioengine");
+		struct section_engine *e = &s->engines[i];
+
+		e->name = strdup(l && l->value ? l->value : DEFAULT_ENGINE);
+		if (!e->name)
+			return -ENOMEM;
+		e->backend = backend_of(e->name);
+		e->file = l ? l->file : jf->sections[i].file;
+		e->line = l ? l->line : jf->sections[i].line;
+		if (!l && jobfile_is_job(&jf->sections[i]))
+			s->engines[default_owner(jf, i)].insert = true;
+	}
+	return 0;
+}
+
+static int drop_option(struct swap *s, size_t i, size_t at)
+{
+	const struct jobfile_line *l = &s->jf->sections[i].lines[at];
+	const char *old = s->engines[i].name;
+	int ret;
+
+	if (s->opt->strict)
+		return text_error_at(s->error, EPERM, l->file, l->line,
+				     "'%s' is an option of %s that %s has not; without "
+				     "--strict it is dropped",
+				     l->key, old, s->v->engine);
+	ret = swap_warn(s, l->file, l->line, "'%s' is an option of %s that %s has not, dropped",
+			l->key, old, s->v->engine);
+	if (!ret)
+		jobfile_remove_line(&s->jf->sections[i], at);
+	return ret;
+}
+
+int swap_load_options(struct swap *s, const char *engine)
+{
+	if (s->options_of && !strcmp(s->options_of, engine))
+		return s->options_result;
+	s->options_of = engine;
+	text_list_free(&s->options);
+	s->options_result = fioinfo_engine_options(s->opt->fio, engine, &s->options);
+	return s->options_result;
+}
+
+static int drop_options(struct swap *s, size_t i)
+{
+	struct jobfile_section *section = &s->jf->sections[i];
+	int ret = swap_load_options(s, s->engines[i].name);
+
+	if (ret == -ENOENT) /* neither fio nor the table knows the engine's options */
+		ret = 0;
+
+	for (size_t k = 0; k < section->nr_lines && !ret;) {
+		const char *key = section->lines[k].key;
+
+		if (key && text_list_has(&s->options, key))
+			ret = drop_option(s, i, k);
+		else
+			k++;
+	}
+	return ret;
+}
+
+static int insert_setting(struct jobfile_section *section, size_t at, const char *key,
+			  const char *value)
+{
+	char *text;
+	int ret;
+
+	if (asprintf(&text, "%s=%s", key, value) < 0)
+		return -ENOMEM;
+	ret = jobfile_insert(section, at, text);
+	free(text);
+	return ret;
+}
+
+/* Writes the variant behind the ioengine line, at @at. */
+static int insert_variant(struct swap *s, size_t i, size_t at)
+{
+	struct jobfile_section *section = &s->jf->sections[i];
+	int ret = 0;
+
+	for (size_t k = 0; k < s->nr_engine_settings && !ret; k++)
+		ret = insert_setting(section, at++, s->engine_settings[k]->key,
+				     s->engine_settings[k]->value);
+	if (!ret && !variant_setting(s->v, "backend"))
+		ret = insert_setting(section, at, "backend", s->engines[i].backend);
+	return ret;
+}
+
+/* Replaces the last ioengine line, which counts, and removes those it overruled; *@at is behind. */
+static int replace_ioengine(struct jobfile_section *section, const char *text, size_t *at)
+{
+	size_t k = jobfile_own(section, "ioengine") - section->lines;
+	int ret = jobfile_replace(&section->lines[k], text);
+
+	*at = k + 1;
+	while (k-- > 0)
+		if (jobfile_sets(&section->lines[k], "ioengine")) {
+			jobfile_remove_line(section, k);
+			(*at)--;
+		}
+	return ret;
+}
+
+static int exchange_section(struct swap *s, size_t i)
+{
+	struct jobfile_section *section = &s->jf->sections[i];
+	bool named = jobfile_own(section, "ioengine");
+	size_t at = 1; /* behind the header */
+	char *text;
+	int ret;
+
+	if (!named && !s->engines[i].insert)
+		return 0;
+	if (asprintf(&text, "ioengine=external:%s", s->so_path) < 0)
+		return -ENOMEM;
+	if (named)
+		ret = replace_ioengine(section, text, &at);
+	else
+		ret = jobfile_insert(section, at++, text);
+	free(text);
+	return ret ? ret : insert_variant(s, i, at);
+}
+
+static bool is_left_alone(const struct swap *s, size_t i, const char *engine)
+{
+	return jobfile_is_job(&s->jf->sections[i]) && !strcmp(s->engines[i].name, engine);
+}
+
+/* One warning per engine, at its first job, that names all its jobs. */
+static int warn_left_alone(struct swap *s, size_t first)
+{
+	const struct section_engine *e = &s->engines[first];
+	char *jobs = NULL;
+	size_t size;
+	FILE *out;
+	int ret;
+
+	for (size_t i = 0; i < first; i++)
+		if (is_left_alone(s, i, e->name))
+			return 0;
+	out = open_memstream(&jobs, &size);
+	if (!out)
+		return -ENOMEM;
+	for (size_t i = first; i < s->jf->nr_sections; i++)
+		if (is_left_alone(s, i, e->name))
+			fprintf(out, " [%s]", s->jf->sections[i].name);
+	if (fclose(out)) {
+		free(jobs);
+		return -ENOMEM;
+	}
+	ret = swap_warn(s, e->file, e->line, "%s is no storage engine, left alone:%s", e->name,
+			jobs);
+	free(jobs);
+	return ret;
+}
+
+static int warn_posixaio(struct swap *s, size_t i)
+{
+	const struct section_engine *e = &s->engines[i];
+
+	if (strcmp(e->name, "posixaio"))
+		return 0;
+	return swap_warn(s, e->file, e->line,
+			 "posixaio, which is threads, is exchanged with backend=libaio");
+}
+
+static int nothing_to_exchange(struct swap *s)
+{
+	for (size_t i = 0; i < s->jf->nr_sections; i++)
+		if (jobfile_is_job(&s->jf->sections[i]))
+			return text_error_at(
+				s->error, EOPNOTSUPP, s->engines[i].file, s->engines[i].line,
+				"no job has a storage engine that can be exchanged, [%s] has %s",
+				s->jf->sections[i].name, s->engines[i].name);
+	return -EINVAL;
+}
+
+int swap_exchange(struct swap *s)
+{
+	size_t nr_swapped = 0;
+	int ret = 0;
+
+	for (size_t i = 0; i < s->jf->nr_sections; i++)
+		nr_swapped += jobfile_is_job(&s->jf->sections[i]) && s->engines[i].backend;
+	if (!nr_swapped)
+		return nothing_to_exchange(s);
+	for (size_t i = 0; i < s->jf->nr_sections && !ret; i++) {
+		if (!s->jf->sections[i].name)
+			continue;
+		if (s->engines[i].backend) {
+			ret = warn_posixaio(s, i);
+			if (!ret)
+				ret = drop_options(s, i);
+			if (!ret)
+				ret = exchange_section(s, i);
+		} else if (jobfile_is_job(&s->jf->sections[i])) {
+			ret = warn_left_alone(s, i);
+		}
+	}
+	return ret;
+}

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fioinfo.h"
+#include "swap_internal.h"
+
+/* Options that decide the same thing: setting the first takes the others away too. */
+static const struct {
+	const char *name;
+	const char *others[4];
+} families[] = {
+	{ "filename", { "directory", "filename_format", "opendir" } },
+	{ "directory", { "opendir" } },
+	{ "bs", { "bsrange", "bssplit" } },
+	{ "bsrange", { "bs", "bssplit" } },
+	{ "bssplit", { "bs", "bsrange" } },
+	{ "direct", { "buffered" } },
+	{ "buffered", { "direct" } },
+	{ "rwmixread", { "rwmixwrite" } },
+	{ "rwmixwrite", { "rwmixread" } },
+	{ "cpus_allowed", { "cpumask" } },
+	{ "cpumask", { "cpus_allowed" } },
+};
+
+/* Logs that each run would write again. */
+static const char *const log_options[] = {
+	"write_bw_log", "write_lat_log", "write_iops_log", "write_hist_log", "write_iolog", NULL,
+};
+
+/* --- what there is to override ---------------------------------------------------------------- */
+
+static int add_override(struct swap *s, const char *key, const char *value, bool is_fio)
+{
+	struct override *grown = text_grow(s->overrides, s->nr_overrides, sizeof(*grown));
+
+	if (!grown)
+		return -ENOMEM;
+	s->overrides = grown;
+	grown[s->nr_overrides++] =
+		(struct override){ .key = key, .value = value, .is_fio = is_fio };
+	return 0;
+}
+
+static int check_setting(struct swap *s, const struct setting *set)
+{
+	if (!strcmp(set->key, "ioengine"))
+		return text_error(s->error, EINVAL,
+				  "'ioengine=%s' cannot be set: the variant names "
+				  "the engine",
+				  set->value);
+	if (!strcmp(set->key, "name"))
+		return text_error(s->error, EINVAL,
+				  "'name=%s' cannot be set: results are matched by "
+				  "the jobs' own names",
+				  set->value);
+	if (!jobfile_can_write(set->value))
+		return text_error(s->error, EINVAL,
+				  "'%s=%s' cannot be written in a job file, which knows no quoting "
+				  "of ; # ${ $ncpus or blanks at the end",
+				  set->key, set->value);
+	return 0;
+}
+
+static int sort_set(struct swap *s, const struct setting *set)
+{
+	int ret = check_setting(s, set);
+
+	if (ret)
+		return ret;
+	ret = fioinfo_option(s->opt->fio, set->key);
+	if (ret < 0)
+		return text_error(s->error, -ret, "cannot ask '%s' about option '%s': %s",
+				  s->opt->fio, set->key, strerror(-ret));
+	return add_override(s, set->key, set->value, ret != FIO_OPTION_NONE);
+}
+
+static int add_engine_setting(struct swap *s, const struct setting *set)
+{
+	const struct setting **grown;
+	int ret = check_setting(s, set);
+
+	if (ret)
+		return ret;
+	grown = text_grow(s->engine_settings, s->nr_engine_settings, sizeof(*grown));
+	if (!grown)
+		return -ENOMEM;
+	s->engine_settings = grown;
+	grown[s->nr_engine_settings++] = set;
+	return 0;
+}
+
+/* Without a fio to ask, a variant's option is its engine's. */
+static int sort_variant_setting(struct swap *s, const struct setting *set)
+{
+	int ret = fioinfo_option(s->opt->fio, set->key);
+
+	if (ret == -ENOMEM)
+		return ret;
+	if (ret <= FIO_OPTION_NONE)
+		return add_engine_setting(s, set);
+	ret = check_setting(s, set);
+	return ret ? ret : add_override(s, set->key, set->value, true);
+}
+
+int swap_sort_settings(struct swap *s)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < s->opt->nr_set && !ret; i++)
+		ret = sort_set(s, &s->opt->set[i]);
+	for (size_t i = 0; i < s->v->nr_settings && !ret; i++)
+		ret = sort_variant_setting(s, &s->v->settings[i]);
+
+	if (!ret && s->opt->cpus)
+		ret = add_override(s, "cpus_allowed", s->opt->cpus, true);
+	return ret;
+}
+
+/* --- carrying it out -------------------------------------------------------------------------- */
+
+/* Whether setting @name makes line @l void. */
+static bool is_overridden(const struct jobfile_line *l, const char *name)
+{
+	if (jobfile_sets(l, name))
+		return true;
+	name = fioinfo_name(name);
+	/* fio would look for an absolute filename below the directory */
+	if (!strcmp(name, "directory") && jobfile_sets(l, "filename"))
+		return l->value && l->value[0] == '/';
+	for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
+		if (strcmp(families[i].name, name))
+			continue;
+		for (const char *const *other = families[i].others; *other; other++)
+			if (jobfile_sets(l, *other))
+				return true;
+	}
+	return false;
+}
+
+static void remove_overridden(struct jobfile_section *section, const char *name)
+{
+	for (size_t k = section->nr_lines; k-- > 0;)
+		if (is_overridden(&section->lines[k], name))
+			jobfile_remove_line(section, k);
+}
+
+/* Whether the engine that section @i ends up with has the option. */
+static bool engine_has(struct swap *s, size_t i, const char *key)
+{
+	bool swapped = swap_is_swapped(s, i);
+
+	/* one that is not built yet is believed to have what it is given */
+	if (swap_load_options(s, swapped ? s->so_path : s->engines[i].name))
+		return swapped;
+	return text_list_has(&s->options, key);
+}
+
+static int override_section(struct swap *s, size_t i, struct override *o)
+{
+	struct jobfile_section *section = &s->jf->sections[i];
+	bool is_job = jobfile_is_job(section);
+
+	if (!o->is_fio && (!is_job || !engine_has(s, i, o->key)))
+		return 0;
+	/* what the variant says itself is more particular */
+	if (!o->is_fio && swap_is_swapped(s, i) && variant_setting(s->v, o->key)) {
+		o->used = true;
+		return 0;
+	}
+	remove_overridden(section, o->key);
+	if (!is_job)
+		return 0;
+	o->used = true;
+	return jobfile_append(section, o->key, o->value);
+}
+
+static int check_used(struct swap *s, const struct override *o)
+{
+	if (o->used)
+		return 0;
+	if (!s->v->engine)
+		return swap_warn(s, "native", 0,
+				 "'%s=%s' is an option of other engines, runs without it", o->key,
+				 o->value);
+	return text_error(s->error, EINVAL, "'%s=%s': neither fio nor %s has an option '%s'",
+			  o->key, o->value, s->v->engine, o->key);
+}
+
+/* A log of its own name in the run's directory: 'logs/a' becomes RUN_DIR/logs_a. */
+static char *log_path(struct swap *s, size_t i, const char *value)
+{
+	const char *name = *value ? value : s->jf->sections[i].name;
+	char *path;
+
+	if (asprintf(&path, "%s/%s", s->opt->run_dir, name) < 0)
+		return NULL;
+	for (char *c = path + strlen(s->opt->run_dir) + 1; *c; c++)
+		if (strchr("/;#$ \t", *c))
+			*c = '_';
+	return path;
+}
+
+static int redirect_log(struct swap *s, size_t i, const char *option, const char *value)
+{
+	char *path = log_path(s, i, value);
+	int ret = path ? 0 : -ENOMEM;
+
+	if (!ret)
+		remove_overridden(&s->jf->sections[i], option);
+	if (!ret)
+		ret = jobfile_append(&s->jf->sections[i], option, path);
+	free(path);
+	return ret;
+}
+
+/* A log that one job writes and another one replays has moved for both. */
+static bool is_written(const struct swap *s, const char *log)
+{
+	for (size_t i = 0; i < s->jf->nr_sections; i++) {
+		const char *value = jobfile_value(s->jf, i, "write_iolog");
+
+		if (jobfile_is_job(&s->jf->sections[i]) && value && !strcmp(value, log))
+			return true;
+	}
+	return false;
+}
+
+/* The reads first: they are recognized by the old names. */
+static int redirect_replays(struct swap *s)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < s->jf->nr_sections && !ret; i++) {
+		const char *log = jobfile_value(s->jf, i, "read_iolog");
+		char *copy;
+
+		if (!jobfile_is_job(&s->jf->sections[i]) || !log || !is_written(s, log))
+			continue;
+		copy = strdup(log);
+		ret = copy ? redirect_log(s, i, "read_iolog", copy) : -ENOMEM;
+		free(copy);
+	}
+	return ret;
+}
+
+static int redirect_logs(struct swap *s, size_t i)
+{
+	int ret = 0;
+
+	for (const char *const *option = log_options; *option && !ret; option++) {
+		const char *value = jobfile_value(s->jf, i, *option);
+		char *copy = value ? strdup(value) : NULL;
+
+		if (value)
+			ret = copy ? redirect_log(s, i, *option, copy) : -ENOMEM;
+		free(copy);
+	}
+	return ret;
+}
+
+/* What verify leaves behind has no option of its own but a place on the command line. */
+static int redirect_state(struct swap *s)
+{
+	for (size_t i = 0; i < s->jf->nr_sections; i++)
+		if (swap_is_on(s->jf, i, "verify_state_load")) {
+			const struct jobfile_line *l =
+				jobfile_effective(s->jf, i, "verify_state_load");
+
+			return swap_warn(s, l->file, l->line,
+					 "verify states are read and written where fio runs, so "
+					 "each run finds that of the one before");
+		}
+	return text_list_add(&s->args, "--aux-path=%s", s->opt->run_dir);
+}
+
+static int redirect_all(struct swap *s)
+{
+	int ret;
+
+	if (!jobfile_can_write(s->opt->run_dir))
+		return text_error(s->error, EINVAL,
+				  "'%s' cannot be written in a job file; choose another directory",
+				  s->opt->run_dir);
+	ret = redirect_replays(s);
+	for (size_t i = 0; i < s->jf->nr_sections && !ret; i++)
+		if (jobfile_is_job(&s->jf->sections[i]))
+			ret = redirect_logs(s, i);
+	return ret ? ret : redirect_state(s);
+}
+
+int swap_override(struct swap *s)
+{
+	int ret = 0;
+
+	for (size_t k = 0; k < s->nr_overrides && !ret; k++) {
+		for (size_t i = 0; i < s->jf->nr_sections && !ret; i++)
+			ret = override_section(s, i, &s->overrides[k]);
+		if (!ret)
+			ret = check_used(s, &s->overrides[k]);
+	}
+	return ret || !s->opt->run_dir ? ret : redirect_all(s);
+}

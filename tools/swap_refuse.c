@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "safety.h"
+#include "swap_internal.h"
+#include "targets.h"
+
+#define FDP "data placement directives end at fio's own engines"
+
+/* What an exchanged engine cannot do. @value: the one that matters; NULL: any but 0. */
+static const struct {
+	const char *option, *value, *why;
+} incapable[] = {
+	{ "zonemode", "zbd", "the engines neither report nor reset zones; fio's own must run it" },
+	{ "atomic", NULL, "the engines submit no atomic writes" },
+	{ "fdp", NULL, FDP },
+	{ "dataplacement", "fdp", FDP },
+	{ "dataplacement", "streams", FDP },
+	{ "num_range", NULL, "the engines trim one range at a time" },
+	{ "filename", "-", "the engines do no I/O to standard input or output" },
+};
+
+/* What runs commands of the job file's author. */
+static const char *const exec_options[] = { "exec_prerun", "exec_postrun", NULL };
+
+/* Refused for a run, mentioned when it is only shown. @reason is freed. */
+static int refuse_run(struct swap *s, int err, const struct jobfile_line *at, char *reason)
+{
+	int ret;
+
+	if (!reason)
+		return -ENOMEM;
+	if (s->opt->show_only)
+		ret = swap_warn(s, at->file, at->line, "a run would be refused: %s", reason);
+	else
+		ret = text_error_at(s->error, err, at->file, at->line, "%s", reason);
+	free(reason);
+	return ret;
+}
+
+static int refuse_exec(struct swap *s, const struct jobfile_line *at)
+{
+	char *reason;
+
+	text_error(&reason, 0, "%s=%s runs a command; if it may, say --allow-exec", at->key,
+		   at->value ? at->value : "");
+	return refuse_run(s, EPERM, at, reason);
+}
+
+static int check_exec(struct swap *s, size_t i)
+{
+	const struct jobfile_line *l = jobfile_effective(s->jf, i, "ioengine");
+	int ret = 0;
+
+	if (s->opt->allow_exec)
+		return 0;
+	if (l && l->value && !strcmp(l->value, "exec"))
+		return refuse_exec(s, l);
+	for (const char *const *option = exec_options; *option && !ret; option++) {
+		l = jobfile_effective(s->jf, i, *option);
+		if (l && l->value && *l->value)
+			ret = refuse_exec(s, l);
+	}
+	return ret;
+}
+
+static int check_profile(struct swap *s, size_t i)
+{
+	const struct jobfile_line *l = jobfile_effective(s->jf, i, "profile");
+
+	if (!l)
+		return 0;
+	return text_error_at(s->error, EOPNOTSUPP, l->file, l->line,
+			     "profile=%s makes jobs of its own, with its own engine",
+			     l->value ? l->value : "");
+}
+
+static int check_capabilities(struct swap *s, size_t i)
+{
+	for (size_t k = 0; k < sizeof(incapable) / sizeof(incapable[0]); k++) {
+		const char *option = incapable[k].option;
+		const struct jobfile_line *l = jobfile_effective(s->jf, i, option);
+		bool hit = l && swap_is_on(s->jf, i, option);
+
+		if (hit && incapable[k].value)
+			hit = l->value && !strcmp(l->value, incapable[k].value);
+		if (hit)
+			return text_error_at(s->error, EOPNOTSUPP, l->file, l->line, "%s=%s: %s",
+					     l->key, l->value ? l->value : "1", incapable[k].why);
+	}
+	return 0;
+}
+
+/* The line to blame for a target: the job's own, or its header when it names none. */
+static struct jobfile_line *target_line(struct swap *s, size_t i)
+{
+	static const char *const options[] = { "read_iolog", "filename", "filename_format", NULL };
+
+	for (const char *const *option = options; *option; option++) {
+		struct jobfile_line *l = jobfile_effective(s->jf, i, *option);
+
+		if (l)
+			return l;
+	}
+	return &s->jf->sections[i].lines[0];
+}
+
+static int check_paths(struct swap *s, size_t i, const struct targets *t)
+{
+	const struct jobfile_line *at = target_line(s, i);
+	char *why;
+	int ret = 0;
+
+	for (size_t k = 0; k < t->paths.nr && !ret; k++) {
+		int err = safety_check_write(t->paths.item[k], s->opt->destructive, &safety_system,
+					     &why);
+
+		if (err)
+			ret = refuse_run(s, -err, at, why);
+	}
+	if (!ret && t->unknown && !s->opt->destructive) {
+		text_error(&why, 0,
+			   "the job may write to a block device that cannot be told from here; "
+			   "use replay_redirect, or say --destructive");
+		ret = refuse_run(s, EPERM, at, why);
+	}
+	return ret;
+}
+
+/* The null devices, ours and fio's, touch no file. */
+static bool is_null(const struct swap *s, size_t i)
+{
+	const char *backend = jobfile_value(s->jf, i, "backend");
+
+	if (swap_is_swapped(s, i))
+		return backend && !strcmp(backend, "null");
+	return !strcmp(s->engines[i].name, "null");
+}
+
+static int check_targets(struct swap *s, size_t i)
+{
+	struct targets t = { 0 };
+	int ret;
+
+	if (text_list_has(&s->args, "--readonly") || is_null(s, i))
+		return 0;
+
+	ret = targets_of(s->jf, i, &t);
+	if (!ret && t.writes)
+		ret = check_paths(s, i, &t);
+	text_list_free(&t.paths);
+	return ret;
+}
+
+int swap_refuse(struct swap *s)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < s->jf->nr_sections && !ret; i++) {
+		if (!jobfile_is_job(&s->jf->sections[i]))
+			continue;
+		ret = check_profile(s, i);
+		if (!ret && swap_is_swapped(s, i))
+			ret = check_capabilities(s, i);
+		if (!ret)
+			ret = check_exec(s, i);
+		if (!ret)
+			ret = check_targets(s, i);
+	}
+	return ret;
+}

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "text.h"
+#include "variant.h"
+
+#define FORM "ENGINE:POLICY[,option=value...], ENGINE:kernel=VERSION or native"
+
+const char *const variant_engines[] = {
+	"blocksize", "diolock", "checksum", "writeback", "split", "stack", NULL,
+};
+
+/* In the order of variant_engines. */
+static const enum variant_path engine_path[] = {
+	VARIANT_BUFFERED, VARIANT_DIRECT, VARIANT_DIRECT,
+	VARIANT_BUFFERED, VARIANT_DIRECT, VARIANT_BOTH,
+};
+
+static variant_policies_fn *policies_of;
+
+void variant_set_policies(variant_policies_fn *policies)
+{
+	policies_of = policies;
+}
+
+void variant_free(struct variant *v)
+{
+	for (size_t i = 0; i < v->nr_settings; i++) {
+		free(v->settings[i].key);
+		free(v->settings[i].value);
+	}
+	free(v->settings);
+	free(v->engine);
+	free(v->text);
+	*v = (struct variant){ 0 };
+}
+
+const char *variant_setting(const struct variant *v, const char *key)
+{
+	for (size_t i = v->nr_settings; i-- > 0;)
+		if (!strcmp(v->settings[i].key, key))
+			return v->settings[i].value;
+	return NULL;
+}
+
+static int engine_index(const char *name)
+{
+	for (int i = 0; variant_engines[i]; i++)
+		if (!strcmp(variant_engines[i], name))
+			return i;
+	return -1;
+}
+
+enum variant_path variant_path(const struct variant *v)
+{
+	return v->engine ? engine_path[engine_index(v->engine)] : VARIANT_BOTH;
+}
+
+static int add_setting(struct variant *v, const char *key, size_t key_len, const char *value)
+{
+	struct setting *grown = text_grow(v->settings, v->nr_settings, sizeof(*grown));
+	struct setting new;
+
+	if (!grown)
+		return -ENOMEM;
+	v->settings = grown;
+	new.key = strndup(key, key_len);
+	new.value = strdup(value);
+	if (!new.key || !new.value) {
+		free(new.key);
+		free(new.value);
+		return -ENOMEM;
+	}
+	grown[v->nr_settings++] = new;
+	return 0;
+}
+
+/* One item of the comma list; only the first may be a bare policy name. */
+static int parse_item(struct variant *v, const char *item, char **error)
+{
+	const char *equals = strchr(item, '=');
+
+	if (!equals && *item && !v->nr_settings)
+		return add_setting(v, "policy", strlen("policy"), item);
+	if (!equals || equals == item || !equals[1])
+		return text_error(error, EINVAL,
+				  "variant '%s': '%s' is not of the form option=value", v->text,
+				  item);
+	return add_setting(v, item, equals - item, equals + 1);
+}
+
+static int parse_items(struct variant *v, const char *list, char **error)
+{
+	char *copy = strdup(list), *rest = copy, *item;
+	int ret = copy ? 0 : -ENOMEM;
+
+	while (!ret && (item = strsep(&rest, ",")))
+		ret = parse_item(v, item, error);
+	free(copy);
+	return ret;
+}
+
+static int check_policy(const struct variant *v, char **error)
+{
+	const char *policy = variant_setting(v, "policy"), *nearest;
+	const char *const *names;
+
+	names = policy && policies_of ? policies_of(v->engine) : NULL;
+	if (!names)
+		return 0;
+	for (const char *const *name = names; *name; name++)
+		if (!strcmp(*name, policy))
+			return 0;
+	nearest = text_nearest(policy, names);
+	if (nearest)
+		return text_error(error, EINVAL,
+				  "variant '%s': %s has no policy '%s'; did you mean '%s'?",
+				  v->text, v->engine, policy, nearest);
+	return text_error(error, EINVAL,
+			  "variant '%s': %s has no policy '%s'; 'kpolicy list %s' names them",
+			  v->text, v->engine, policy, v->engine);
+}
+
+static int check_engine(const struct variant *v, char **error)
+{
+	static const char *const native[] = { "native", NULL };
+	const char *nearest;
+
+	if (engine_index(v->engine) >= 0)
+		return 0;
+	nearest = text_nearest(v->engine, variant_engines);
+	if (!nearest)
+		nearest = text_nearest(v->engine, native);
+	if (nearest)
+		return text_error(error, EINVAL, "variant '%s': no engine '%s'; did you mean '%s'?",
+				  v->text, v->engine, nearest);
+	return text_error(error, EINVAL,
+			  "variant '%s': no engine '%s'; there are blocksize, diolock, checksum, "
+			  "writeback, split, stack and native",
+			  v->text, v->engine);
+}
+
+static int parse(struct variant *v, const char *text, char **error)
+{
+	const char *colon = strchrnul(text, ':');
+	int ret;
+
+	v->text = strdup(text);
+	if (!v->text)
+		return -ENOMEM;
+	if (!strcmp(text, "native"))
+		return 0;
+	v->engine = strndup(text, colon - text);
+	if (!v->engine)
+		return -ENOMEM;
+	ret = check_engine(v, error);
+	if (ret)
+		return ret;
+	if (!*colon || !colon[1])
+		return text_error(error, EINVAL, "variant '%s' names no policy; write " FORM, text);
+	ret = parse_items(v, colon + 1, error);
+	return ret ? ret : check_policy(v, error);
+}
+
+int variant_parse(const char *text, struct variant *v, char **error)
+{
+	int ret;
+
+	*error = NULL;
+	*v = (struct variant){ 0 };
+	ret = parse(v, text, error);
+	if (ret)
+		variant_free(v);
+	return ret;
+}
