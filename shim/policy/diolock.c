@@ -469,6 +469,7 @@ struct dio_lock {
 	bool joined;
 	struct kp_pool dios;
 	struct kp_bio *first, **last; /* held until flush */
+	bool flushing;		      /* a wait inside may flush the whole pipeline */
 	unsigned int nr_holds;
 	uint64_t ends_ns; /* the run is to end: waits are given up at this time */
 	/*
@@ -747,6 +748,7 @@ static void dio_end_io(struct kp_bio *bio)
 {
 	struct dio *dio = bio->private;
 	struct dio_file *file = dio->file;
+	struct kp_pipeline *pl = file->lock->stage.pipeline;
 	bool *ended = dio->ended;
 	bool owner_ends = dio->owner_ends;
 
@@ -758,10 +760,13 @@ static void dio_end_io(struct kp_bio *bio)
 		end_hold(file->lock, dio->hold, dio->since_ns);
 		release(file, dio->hold);
 	}
+	if (ended) {
+		__atomic_store_n(ended, true, __ATOMIC_RELEASE);
+		if (pl->shared && !kp_pipeline_owned(pl))
+			kp_pipeline_wake(pl);
+	}
 	if (!owner_ends)
 		pass_on(dio, bio);
-	if (ended)
-		__atomic_store_n(ended, true, __ATOMIC_RELEASE);
 }
 
 /* ---- submission ---------------------------------------------------------------------------- */
@@ -884,6 +889,9 @@ static void dio_flush(struct kp_stage *stage)
 {
 	struct dio_lock *lock = kp_container_of(stage, struct dio_lock, stage);
 
+	if (lock->flushing)
+		return;
+	lock->flushing = true;
 	while (lock->first) {
 		struct kp_bio *bio = lock->first;
 
@@ -896,6 +904,7 @@ static void dio_flush(struct kp_stage *stage)
 		else
 			kp_stage_submit(stage->next, bio);
 	}
+	lock->flushing = false;
 }
 
 /* ---- files, and setting up ----------------------------------------------------------------- */
