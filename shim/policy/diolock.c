@@ -452,6 +452,7 @@ static const struct kp_counter_desc counters[] = {
 	{ "spins", KP_COUNTER_SUM },
 	{ "sleeps", KP_COUNTER_SUM },
 	{ "wakes_saved", KP_COUNTER_SUM },
+	{ "lost_wakes", KP_COUNTER_SUM },
 	{ "recovered_locks", KP_COUNTER_SUM },
 	{ "recovered_dio", KP_COUNTER_SUM },
 	{ "dead_jobs", KP_COUNTER_SUM },

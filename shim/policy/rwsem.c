@@ -624,6 +624,7 @@ static enum kp_rwsem_ask at_sleep(const struct step *s)
 static enum kp_rwsem_ask wake_for_the_dead(const struct step *s)
 {
 	s->op->timed_out = false;
+	count(s, KP_RWSEM_LOST_WAKES, 1);
 	return ask(s, KP_RWSEM_LOCK, mark_wake(s, WAKE_ANY, KP_RWSEM_AT_UNLOCK, KP_RWSEM_AT_WOKEN));
 }
 
@@ -828,9 +829,10 @@ static void run(struct kp_rwsem_user *user, struct kp_rwsem_op *op)
 {
 	struct kp_rwsem *sem = user->sem;
 	uint64_t start = kp_now_ns(), now = start;
+	/* Older than any look at the lock that a sleep rests on. */
+	uint32_t seen = __atomic_load_n(&sem->waiters[op->job].futex, __ATOMIC_ACQUIRE);
 
 	for (;;) {
-		uint32_t seen = __atomic_load_n(&sem->waiters[op->job].futex, __ATOMIC_ACQUIRE);
 		enum kp_rwsem_ask what = kp_rwsem_step(sem, user->rules, op, now);
 
 		KP_RWSEM_STEPPED(op);
@@ -850,6 +852,7 @@ static void run(struct kp_rwsem_user *user, struct kp_rwsem_op *op)
 			wake_jobs(sem, op);
 		} else {
 			sleep_queued(user, op, seen);
+			seen = __atomic_load_n(&sem->waiters[op->job].futex, __ATOMIC_ACQUIRE);
 		}
 		now = kp_now_ns();
 	}

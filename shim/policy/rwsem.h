@@ -132,6 +132,7 @@ enum kp_rwsem_event {
 	KP_RWSEM_SPINS,
 	KP_RWSEM_SLEEPS,
 	KP_RWSEM_WAKES_SAVED, /* left to a spinner */
+	KP_RWSEM_LOST_WAKES,  /* a waiter found by itself that the lock was free: somebody died */
 	KP_RWSEM_RECOVERED,   /* places of dead jobs, in the word or the queue */
 	KP_RWSEM_NR_EVENTS,
 };
