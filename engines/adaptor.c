@@ -307,6 +307,7 @@ static int create_pipeline(struct thread_data *td, struct job *job)
 		.stages = plan.stages,
 		.depth = td->o.iodepth,
 		.max_io_size = td_max_bs(td),
+		.data_size = td->o.size,
 		.synchronous = job->synchronous,
 		.terminate = &td->terminate,
 	};
@@ -441,7 +442,7 @@ static int adaptor_open_file(struct thread_data *td, struct fio_file *f)
 	if (ret) {
 		char what[256];
 
-		if (ret != -EINVAL) /* of limits that contradict the device's the library spoke */
+		if (ret != -EINVAL && ret != -EBUSY) /* then the library has said why */
 			log_err("kpolicy: %s: job %s: filename=%s: cannot be opened%s: %s\n",
 				engine->name, td->o.name, f->file_name,
 				td_write(td) || td_trim(td) ? " for writing" : "", strerror(-ret));
@@ -566,30 +567,6 @@ static void set_result(struct job *job, struct io_u *io_u, const struct kp_io *i
 		tell_alignment(job, io_u);
 }
 
-static enum fio_q_status adaptor_queue(struct thread_data *td, struct io_u *io_u)
-{
-	struct job *job = td->io_ops_data;
-	struct kp_io *io = io_u->engine_data;
-	struct kp_file *file = FILE_ENG_DATA(io_u->file);
-
-	fio_ro_check(td, io_u);
-	if (td->parent) {
-		io_u->error = -worker_file(td, io_u->file, &file);
-		if (io_u->error)
-			return FIO_Q_COMPLETED;
-	}
-	prepare(io, file, io_u);
-	if (job->synchronous) {
-		kp_submit_wait(job->pipeline, io);
-		set_result(job, io_u, io);
-		return FIO_Q_COMPLETED;
-	}
-	if (kp_submit(job->pipeline, io))
-		return FIO_Q_BUSY;
-	job->queued[job->nr_queued++] = io_u;
-	return FIO_Q_QUEUED;
-}
-
 static int adaptor_commit(struct thread_data *td)
 {
 	struct job *job = td->io_ops_data;
@@ -610,6 +587,32 @@ static int adaptor_commit(struct thread_data *td)
 	io_u_mark_submit(td, job->nr_queued);
 	job->nr_queued = 0;
 	return 0;
+}
+
+static enum fio_q_status adaptor_queue(struct thread_data *td, struct io_u *io_u)
+{
+	struct job *job = td->io_ops_data;
+	struct kp_io *io = io_u->engine_data;
+	struct kp_file *file = FILE_ENG_DATA(io_u->file);
+
+	fio_ro_check(td, io_u);
+	if (td->parent) {
+		io_u->error = -worker_file(td, io_u->file, &file);
+		if (io_u->error)
+			return FIO_Q_COMPLETED;
+	}
+	prepare(io, file, io_u);
+	/* fio looks at the error of a sync only where queue() completes it. */
+	if (job->synchronous || ddir_sync(io_u->ddir)) {
+		adaptor_commit(td);
+		kp_submit_wait(job->pipeline, io);
+		set_result(job, io_u, io);
+		return FIO_Q_COMPLETED;
+	}
+	if (kp_submit(job->pipeline, io))
+		return FIO_Q_BUSY;
+	job->queued[job->nr_queued++] = io_u;
+	return FIO_Q_QUEUED;
 }
 
 static int adaptor_getevents(struct thread_data *td, unsigned int min, unsigned int max,
