@@ -22,11 +22,20 @@ static struct kp_arena *arena;
 /* One thread_data: its pipeline and what it queued since the last commit. */
 struct job {
 	struct kp_pipeline *pipeline;
+	struct kp_counter_slot *slot;
 	bool synchronous;
+	bool null;
 	bool told_alignment;
 	struct io_u **queued;
 	unsigned int nr_queued;
-	void *hidden_options; /* td->eo while the job runs, if it is forked */
+	/* A worker of io_submit_mode=offload: the files of its job, opened for its own pipeline. */
+	struct worker_file *files;
+	unsigned int nr_files;
+};
+
+struct worker_file {
+	const struct fio_file *of;
+	struct kp_file *file;
 };
 
 /* ---- from options to a pipeline ------------------------------------------------------------ */
@@ -211,12 +220,6 @@ static int make_plan(struct thread_data *td, struct kp_plan *plan, char *why, si
 	return ret ? ret : plan_plug(td->eo, plan, why, size);
 }
 
-/* Offload workers count for the job that they work for. */
-static unsigned int job_number(const struct thread_data *td)
-{
-	return td->parent ? td->parent->thread_number : td->thread_number;
-}
-
 /* The variant of the engine's own policy. */
 static const char *planned_variant(const struct kp_plan *plan)
 {
@@ -237,9 +240,14 @@ static struct kp_counter_slot *fill_slot(const struct thread_data *td, const str
 	snprintf(slot->kernel, sizeof(slot->kernel), "%s", o->kernel ? o->kernel : "");
 	snprintf(slot->backend, sizeof(slot->backend), "%s", o->backend);
 	snprintf(slot->output, sizeof(slot->output), "%s", o->counters ? o->counters : "");
-	slot->job_number = job_number(td);
-	snprintf(slot->engine, sizeof(slot->engine), "%s", engine->name);
 	return slot;
+}
+
+/* A slot counts from when it has a job, which a worker of offload does not know from the start. */
+static void publish_slot(struct kp_counter_slot *slot, const struct thread_data *job)
+{
+	slot->job_number = job->thread_number;
+	snprintf(slot->engine, sizeof(slot->engine), "%s", engine->name);
 }
 
 /* ---- hooks: set-up ------------------------------------------------------------------------- */
@@ -264,6 +272,7 @@ static int adaptor_setup(struct thread_data *td)
 		td_verror(td, -ret, "kpolicy set-up");
 		return 1;
 	}
+	kp_fio_keep_path(td);
 	if (is_null(o))
 		kp_fio_set_flags(td, FIO_DISKLESSIO | FIO_NODISKUTIL);
 	for_each_file (td, f, i) {
@@ -285,7 +294,7 @@ static int adaptor_get_file_size(struct thread_data *td, struct fio_file *f)
 {
 	const struct job *job = td->io_ops_data;
 
-	if (is_null(td->eo ? td->eo : job->hidden_options))
+	if (job ? job->null : is_null(td->eo))
 		return 0;
 	return generic_get_file_size(td, f);
 }
@@ -309,27 +318,24 @@ static int create_pipeline(struct thread_data *td, struct job *job)
 		return ret; /* not here: set-up has asked the same */
 	config.nr_stages = plan.nr_stages;
 	device_config(td, &config.device);
-	config.slot = fill_slot(td, &plan);
-	return config.slot ? kp_pipeline_create(&job->pipeline, &config) : -ENOMEM;
+	config.slot = job->slot = fill_slot(td, &plan);
+	if (!job->slot)
+		return -ENOMEM;
+	if (td->thread_number)
+		publish_slot(job->slot, td);
+	return kp_pipeline_create(&job->pipeline, &config);
 }
 
 /*
- * fio frees the options of a forked job right after the fork, and once more in the end if the job
- * was killed and did not come to clear the pointer, which all share: it would crash. So the job
- * keeps it to itself while it runs.
+ * fio (3.33) frees the options of a job in the parent once it has forked it, and again at the end
+ * unless the job has said, in memory that both see, that they are gone. A job that was killed has
+ * not, and fio would crash before the counters are written. From here on they are ours. Offload
+ * workers take them from their job, though.
  */
-static void hide_options(struct thread_data *td, struct job *job)
+static void keep_options(struct thread_data *td)
 {
-	if (td->o.use_thread || td->parent || td->o.io_submit_mode == IO_MODE_OFFLOAD)
-		return;
-	job->hidden_options = td->eo;
-	td->eo = NULL;
-}
-
-static void show_options(struct thread_data *td, struct job *job)
-{
-	if (job->hidden_options)
-		td->eo = job->hidden_options;
+	if (!td->o.use_thread && td->o.io_submit_mode != IO_MODE_OFFLOAD)
+		td->eo = NULL;
 }
 
 static int adaptor_init(struct thread_data *td)
@@ -339,6 +345,7 @@ static int adaptor_init(struct thread_data *td)
 
 	if (job) {
 		job->synchronous = is_synchronous(td);
+		job->null = is_null(td->eo);
 		job->queued = calloc(td->o.iodepth + 1, sizeof(*job->queued));
 		if (job->queued)
 			ret = create_pipeline(td, job);
@@ -351,7 +358,7 @@ static int adaptor_init(struct thread_data *td)
 		return 1;
 	}
 	td->io_ops_data = job;
-	hide_options(td, job);
+	keep_options(td);
 	return 0;
 }
 
@@ -374,11 +381,11 @@ static void adaptor_cleanup(struct thread_data *td)
 
 	if (!job)
 		return;
-	show_options(td, job);
 	ret = kp_pipeline_destroy(job->pipeline);
 	if (ret)
 		td_verror(td, -ret, "late writeback");
 	free(job->queued);
+	free(job->files);
 	free(job);
 	td->io_ops_data = NULL;
 }
@@ -427,14 +434,15 @@ static int adaptor_open_file(struct thread_data *td, struct fio_file *f)
 	struct kp_file *file;
 	int ret;
 
-	if (!job) /* fio looks for the size of a block device at set-up */
+	/* In the parent, for the size of a block device: there is no pipeline yet. */
+	if (!job)
 		return generic_open_file(td, f);
 	ret = kp_file_open(job->pipeline, f->file_name, open_flags(td, f), f->real_file_size,
 			   &file);
 	if (ret) {
 		char what[256];
 
-		if (ret != -EINVAL && ret != -EBUSY) /* then a stage refused it and said why */
+		if (ret != -EINVAL && ret != -EBUSY) /* then the library has said why */
 			log_err("kpolicy: %s: job %s: filename=%s: cannot be opened%s: %s\n",
 				engine->name, td->o.name, f->file_name,
 				td_write(td) || td_trim(td) ? " for writing" : "", strerror(-ret));
@@ -452,9 +460,9 @@ static int adaptor_close_file(struct thread_data *td, struct fio_file *f)
 	struct kp_file *file = FILE_ENG_DATA(f);
 	int ret;
 
-	if (!td->io_ops_data)
+	if (!file)
 		return generic_close_file(td, f);
-	ret = file ? kp_file_close(file) : 0;
+	ret = kp_file_close(file);
 	FILE_SET_ENG_DATA(f, NULL);
 	f->fd = -1;
 	return -ret;
@@ -491,9 +499,36 @@ static enum kp_op op_of(enum fio_ddir ddir)
 	}
 }
 
-static void prepare(struct kp_io *io, const struct io_u *io_u)
+/*
+ * fio opens files in the thread_data of the job alone; its workers get I/Os on them. A file belongs
+ * to one pipeline: a worker opens it again when it first meets it, and closes it with the pipeline.
+ */
+static int worker_file(struct thread_data *td, struct fio_file *f, struct kp_file **file)
 {
-	struct kp_file *file = FILE_ENG_DATA(io_u->file);
+	struct job *job = td->io_ops_data;
+	struct worker_file *more;
+	int ret;
+
+	for (unsigned int i = 0; i < job->nr_files; i++) {
+		*file = job->files[i].file;
+		if (job->files[i].of == f)
+			return 0;
+	}
+	more = realloc(job->files, (job->nr_files + 1) * sizeof(*more));
+	if (!more)
+		return -ENOMEM;
+	job->files = more;
+	if (!job->nr_files)
+		publish_slot(job->slot, td->parent);
+	ret = kp_file_open(job->pipeline, f->file_name, open_flags(td, f) & ~O_CREAT,
+			   f->real_file_size, file);
+	if (!ret)
+		job->files[job->nr_files++] = (struct worker_file){ f, *file };
+	return ret;
+}
+
+static void prepare(struct kp_io *io, struct kp_file *file, const struct io_u *io_u)
+{
 	enum kp_op op = op_of(io_u->ddir);
 
 	if (op == KP_OP_SYNC_RANGE) {
@@ -558,9 +593,15 @@ static enum fio_q_status adaptor_queue(struct thread_data *td, struct io_u *io_u
 {
 	struct job *job = td->io_ops_data;
 	struct kp_io *io = io_u->engine_data;
+	struct kp_file *file = FILE_ENG_DATA(io_u->file);
 
 	fio_ro_check(td, io_u);
-	prepare(io, io_u);
+	if (td->parent) {
+		io_u->error = -worker_file(td, io_u->file, &file);
+		if (io_u->error)
+			return FIO_Q_COMPLETED;
+	}
+	prepare(io, file, io_u);
 	/* fio looks at the error of a sync only where queue() completes it. */
 	if (job->synchronous || ddir_sync(io_u->ddir)) {
 		adaptor_commit(td);

@@ -12,15 +12,16 @@ static const struct fio_option options[] = {
 		     "Block size in place of the policy's, as BLKBSZSET sets it", .minval = 1),
 };
 
-static const struct kp_policy *const policies[] = { &kp_blocksize_policy, NULL };
+static const struct kp_policy *const policies[] = { &kp_blocksize_policy, &kp_split_policy, NULL };
 
 static int blocksize_plan(const struct kp_engine_options *common, struct kp_plan *plan, char *why,
 			  size_t why_size)
 {
 	struct cache_engine_options *o = (struct cache_engine_options *)common;
+	int ret = kp_plan_policy(plan, &kp_blocksize_policy, common->policy, common->kernel,
+				 cache_plan(o), why, why_size);
 
-	return kp_plan_policy(plan, &kp_blocksize_policy, common->policy, common->kernel,
-			      cache_plan(o), why, why_size);
+	return ret ? ret : cache_plan_split(plan, why, why_size);
 }
 
 static const struct kp_engine engine = {

@@ -69,4 +69,17 @@ static inline const struct kp_cache_options *cache_plan(struct cache_engine_opti
 	return &o->cache;
 }
 
+/*
+ * cache_plan_split - the block layer below the cache: bios of 256 pages, which writeback builds
+ * today, are split at the queue limits. Older variants build their bios to the limits.
+ */
+static inline int cache_plan_split(struct kp_plan *plan, char *why, size_t why_size)
+{
+	static const struct kp_split_options options = { .below_cache = true };
+
+	if (!plan->nr_stages)
+		return 0;
+	return kp_plan_policy(plan, &kp_split_policy, "6.1", NULL, &options, why, why_size);
+}
+
 #endif

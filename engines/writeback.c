@@ -19,15 +19,16 @@ static const struct fio_option options[] = {
 		.def = "0"),
 };
 
-static const struct kp_policy *const policies[] = { &kp_writeback_policy, NULL };
+static const struct kp_policy *const policies[] = { &kp_writeback_policy, &kp_split_policy, NULL };
 
 static int writeback_plan(const struct kp_engine_options *common, struct kp_plan *plan, char *why,
 			  size_t why_size)
 {
 	struct cache_engine_options *o = (struct cache_engine_options *)common;
+	int ret = kp_plan_policy(plan, &kp_writeback_policy, common->policy, common->kernel,
+				 cache_plan(o), why, why_size);
 
-	return kp_plan_policy(plan, &kp_writeback_policy, common->policy, common->kernel,
-			      cache_plan(o), why, why_size);
+	return ret ? ret : cache_plan_split(plan, why, why_size);
 }
 
 static const struct kp_engine engine = {

@@ -262,6 +262,7 @@ struct kp_policy {
 /** kp_policies - every policy of this library, in the order of the pipeline, then NULL. */
 extern const struct kp_policy *const kp_policies[];
 
+extern const struct kp_policy kp_diolock_policy;
 extern const struct kp_policy kp_writeback_policy;
 extern const struct kp_policy kp_checksum_policy;
 extern const struct kp_policy kp_blocksize_policy;
@@ -433,6 +434,22 @@ struct kp_stage_config {
 	const void *options; /* the policy's own struct, such as kp_split_options; NULL: defaults */
 };
 
+/** struct kp_diolock_options - options of the diolock policy. */
+struct kp_diolock_options {
+	const char *rwsem;  /* behaviour of the lock: "4.9", "5.3", "5.11"; NULL: by kernel */
+	const char *kernel; /* whose rw_semaphore; NULL: that of the variant's first kernels */
+};
+
+/**
+ * kp_diolock_check_options - do the options go with the variant?
+ * @variant: a row of kp_diolock_policy, or NULL for none.
+ * @why: receives one line that names option, value and remedy.
+ *
+ * Return: 0 or -EINVAL. Any thread.
+ */
+int kp_diolock_check_options(const struct kp_diolock_options *options,
+			     const struct kp_variant *variant, char *why, size_t why_size);
+
 /** struct kp_split_options - options of the split policy. */
 struct kp_split_options {
 	/*
@@ -440,6 +457,11 @@ struct kp_split_options {
 	 * pages. Otherwise, as with ordinary pages, each page is a segment of its own.
 	 */
 	bool adjacent_pages;
+	/*
+	 * A page cache stands above: its bios are made of pages already and are cut as they come.
+	 * An I/O of the application is not; bios are made of it, also of a single page.
+	 */
+	bool below_cache;
 };
 
 /**

@@ -260,16 +260,16 @@ struct kp_stage_ops {
 	 */
 	void (*flush)(struct kp_stage *stage);
 	/*
+	 * Does it hold bios that its own threads will hand on? They count as in flight when the
+	 * pipeline is drained. Optional: a stage without threads has none.
+	 */
+	bool (*busy)(struct kp_stage *stage);
+	/*
 	 * Drop what is kept of a range and could be read again. What is dirty stays. Optional: a
 	 * stage that keeps no data has none.
 	 */
 	void (*invalidate)(struct kp_stage *stage, struct kp_file *file, uint64_t pos,
 			   uint64_t len);
-	/*
-	 * Does it hold bios that its own threads will hand on? They count as in flight when the
-	 * pipeline is drained. Optional: a stage without threads has none.
-	 */
-	bool (*busy)(struct kp_stage *stage);
 	/* Derived counters are brought up to date. Optional. */
 	void (*stats)(struct kp_stage *stage);
 	/* Free everything; also called after a failed init. Optional. */
@@ -393,6 +393,16 @@ static inline void kp_device_unlock(struct kp_device *device)
 		pthread_mutex_unlock(&device->lock);
 }
 
+/*
+ * kp_device_fence - after a completion came in: what its submitter wrote before is seen from here
+ * on. The kernel has ordered it, the language does not know.
+ */
+static inline void kp_device_fence(struct kp_device *device)
+{
+	kp_device_lock(device);
+	kp_device_unlock(device);
+}
+
 /* kp_request_bytes - length of a request. */
 static inline uint64_t kp_request_bytes(const struct kp_bio *bio)
 {
@@ -479,8 +489,8 @@ struct kp_file {
 	bool block_device;
 	bool direct;
 	bool writable;
-	int flags;     /* as given to kp_file_open() */
 	bool dsync;    /* opened O_DSYNC or O_SYNC: writes are written through */
+	int flags;     /* as given to kp_file_open() */
 	uint64_t size; /* when opened */
 	struct kp_file_key key;
 	struct kp_queue_limits limits;

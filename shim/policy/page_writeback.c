@@ -10,7 +10,11 @@
 #include "page_cache.h"
 #include "writeback_scan.h"
 
-#define NR_BIOS	      4096u
+/*
+ * More than 128 requests (nr_requests) of 128 segments: what bounds writeback, and makes it sleep
+ * and so flush its plug, are requests as in the kernel. Untouched entries cost no memory.
+ */
+#define NR_BIOS	      32768u
 #define WAIT_NS	      100000000u
 #define REAP_EVERY_NS 500000000u
 

@@ -5,7 +5,7 @@
 # data is where it belongs on every device.
 # time limit: 60
 . tests/lib.sh
-need_engine split
+need_engine split blocksize writeback
 need_command jq
 
 # run ARG...: counters in $KP_TMP/c.json
@@ -53,8 +53,8 @@ equal "flushes by size in 4.9" "$(count unplugs_by_size)" 0
 
 say "data survives"
 for backend in libaio io_uring psync null; do
-	plugs="4.9 4.15 6.1"
-	[ $backend != psync ] || plugs=6.1 # one I/O at a time: nothing to merge
+	plugs=6.1
+	[ $backend != libaio ] || plugs="4.9 4.15 6.1"
 	for plug in $plugs; do
 		case $backend in
 		null) where="--null_memory_backed=1" ;;
@@ -71,6 +71,25 @@ for backend in libaio io_uring psync null; do
 		say "$backend $plug, random: $(count bios) bios in $(count requests) requests"
 	done
 done
+
+say "large bios of a page cache are split, and a plug is there without being asked for"
+while read -r name options; do
+	# shellcheck disable=SC2086
+	fio_ok --name=a --ioengine="$(engine "$name")" --counters=c.json --backend=null --size=8m \
+		--rw=write --bs=64k --end_fsync=1 --max_sectors_kb=64 $options
+	equal "$name $options: request sizes" "$(count 'request_sizes["65536"]')" 128
+	equal "$name $options: requests" "$(count requests)" 128
+done <<END
+blocksize --policy=logical
+blocksize --policy=merge_bh
+blocksize --policy=folio
+writeback --policy=overrun
+writeback --policy=6.x
+END
+run_none="--backend=null --size=8m --rw=write --bs=64k --end_fsync=1 --plug=none"
+# shellcheck disable=SC2086
+fio_ok --name=a --ioengine="$(engine blocksize)" --counters=c.json $run_none --policy=logical
+equal "requests of a bio-based driver" "$(count requests)" 16384
 
 say "an unknown one is named"
 fio_refused 'plug=5: .*4\.9, 4\.15, 6\.1, none' --name=a --ioengine="$(engine split)" \
