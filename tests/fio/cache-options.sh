@@ -25,7 +25,7 @@ b="--name=j --ioengine=$(engine blocksize) --backend=null --rw=write --size=4m -
 		--size=4m --filename=f --rate=4m --startdelay=0.2
 
 	# Bios of a dirty page
-	for p in logical:8192 coalesce:1024 merge_bh:1024 folio:4; do
+	for p in logical:8192 coalesce:1024 merge_bh:1024 folio:8; do
 		fio_ok $b --bs=64k --policy=${p%:*} --plug=none --counters=c.json
 		equal "$p: bios" "$(counter "$KP_TMP/c.json" bios)" ${p#*:}
 	done
