@@ -8,6 +8,7 @@ need_engine writeback blocksize
 case $KP_SANITIZE in *thread*) skip 'threads after a fork and the thread sanitizer do not go together' ;; esac
 
 w="--ioengine=$(engine writeback) --backend=null --rw=write --size=4m --filename=f --counters=c.json"
+r="--ioengine=$(engine writeback) --backend=null --size=4m --filename=g --counters=c.json"
 b="--ioengine=$(engine blocksize) --backend=null --rw=write --size=4m --filename=f --counters=c.json"
 
 fio_refused 'mapped=some: .*auto' --name=j $w --mapped=some
@@ -47,7 +48,7 @@ done
 # end, by the last job; the second pass comes from the cache
 fio_ok $args --name=mapped --stonewall $w --size=1m --bs=1m --policy=overrun --mapped=all \
 	--nr_to_write=4 --name=late --stonewall $w --numjobs=2 --rate=16m --group_reporting \
-	--name=twice --stonewall $w --filename=g --rw=read --bs=4k --loops=2 --invalidate=0
+	--name=twice --stonewall $r --rw=read --bs=4k --loops=2 --invalidate=0
 for p in overrun:61 v1:2 jan:2 strict:2 6.x:2; do
 	equal "$p: extents" "$(of ${p%:*} extents)" ${p#*:}
 done
