@@ -22,10 +22,20 @@ static struct kp_arena *arena;
 /* One thread_data: its pipeline and what it queued since the last commit. */
 struct job {
 	struct kp_pipeline *pipeline;
+	struct kp_counter_slot *slot;
 	bool synchronous;
+	bool null;
 	bool told_alignment;
 	struct io_u **queued;
 	unsigned int nr_queued;
+	/* A worker of io_submit_mode=offload: the files of its job, opened for its own pipeline. */
+	struct worker_file *files;
+	unsigned int nr_files;
+};
+
+struct worker_file {
+	const struct fio_file *of;
+	struct kp_file *file;
 };
 
 /* ---- from options to a pipeline ------------------------------------------------------------ */
@@ -86,6 +96,21 @@ static void device_config(const struct thread_data *td, struct kp_device_config 
 			.badblocks = o->null_badblocks,
 		},
 	};
+}
+
+/*
+ * The plug stands at the end of every plan. plug=NAME may name another kernel's than kernel= does.
+ */
+static int plan_plug(const struct kp_engine_options *o, struct kp_plan *plan, char *why,
+		     size_t size)
+{
+	bool by_kernel = o->kernel && engine->plug != KP_PLUG_ASKED;
+	bool by_default = engine->plug == KP_PLUG_ALWAYS && plan->nr_stages;
+
+	if (!o->plug && !by_kernel && !by_default)
+		return 0;
+	return kp_plan_policy(plan, &kp_plug_policy, o->plug, o->plug ? NULL : o->kernel,
+			      plan->plug_options, why, size);
 }
 
 static bool known_backend(const char *name)
@@ -189,32 +214,40 @@ static int make_plan(struct thread_data *td, struct kp_plan *plan, char *why, si
 {
 	int ret = check_options(td, why, size);
 
-	plan->nr_stages = 0;
-	return ret ? ret : engine->plan(td->eo, plan, why, size);
+	memset(plan, 0, sizeof(*plan));
+	if (!ret)
+		ret = engine->plan(td->eo, plan, why, size);
+	return ret ? ret : plan_plug(td->eo, plan, why, size);
 }
 
-/* Offload workers count for the job that they work for. */
-static unsigned int job_number(const struct thread_data *td)
+/* The variant of the engine's own policy. */
+static const char *planned_variant(const struct kp_plan *plan)
 {
-	return td->parent ? td->parent->thread_number : td->thread_number;
+	bool planned = plan->nr_stages && plan->stages[0].policy != &kp_plug_policy;
+
+	return planned ? plan->stages[0].variant->name : "none";
 }
 
 static struct kp_counter_slot *fill_slot(const struct thread_data *td, const struct kp_plan *plan)
 {
 	const struct kp_engine_options *o = td->eo;
 	struct kp_counter_slot *slot = kp_counters_slot(arena);
-	const char *policy = plan->nr_stages ? plan->stages[0].variant->name : "none";
 
 	if (!slot)
 		return NULL;
 	snprintf(slot->job, sizeof(slot->job), "%s", td->o.name);
-	snprintf(slot->policy, sizeof(slot->policy), "%s", policy);
+	snprintf(slot->policy, sizeof(slot->policy), "%s", planned_variant(plan));
 	snprintf(slot->kernel, sizeof(slot->kernel), "%s", o->kernel ? o->kernel : "");
 	snprintf(slot->backend, sizeof(slot->backend), "%s", o->backend);
 	snprintf(slot->output, sizeof(slot->output), "%s", o->counters ? o->counters : "");
-	slot->job_number = job_number(td);
-	snprintf(slot->engine, sizeof(slot->engine), "%s", engine->name);
 	return slot;
+}
+
+/* A slot counts from when it has a job, which a worker of offload does not know from the start. */
+static void publish_slot(struct kp_counter_slot *slot, const struct thread_data *job)
+{
+	slot->job_number = job->thread_number;
+	snprintf(slot->engine, sizeof(slot->engine), "%s", engine->name);
 }
 
 /* ---- hooks: set-up ------------------------------------------------------------------------- */
@@ -239,6 +272,7 @@ static int adaptor_setup(struct thread_data *td)
 		td_verror(td, -ret, "kpolicy set-up");
 		return 1;
 	}
+	kp_fio_keep_path(td);
 	if (is_null(o))
 		kp_fio_set_flags(td, FIO_DISKLESSIO | FIO_NODISKUTIL);
 	for_each_file (td, f, i) {
@@ -258,7 +292,9 @@ static int adaptor_setup(struct thread_data *td)
 
 static int adaptor_get_file_size(struct thread_data *td, struct fio_file *f)
 {
-	if (is_null(td->eo))
+	const struct job *job = td->io_ops_data;
+
+	if (job ? job->null : is_null(td->eo))
 		return 0;
 	return generic_get_file_size(td, f);
 }
@@ -271,6 +307,7 @@ static int create_pipeline(struct thread_data *td, struct job *job)
 		.stages = plan.stages,
 		.depth = td->o.iodepth,
 		.max_io_size = td_max_bs(td),
+		.data_size = td->o.size,
 		.synchronous = job->synchronous,
 		.terminate = &td->terminate,
 	};
@@ -281,8 +318,24 @@ static int create_pipeline(struct thread_data *td, struct job *job)
 		return ret; /* not here: set-up has asked the same */
 	config.nr_stages = plan.nr_stages;
 	device_config(td, &config.device);
-	config.slot = fill_slot(td, &plan);
-	return config.slot ? kp_pipeline_create(&job->pipeline, &config) : -ENOMEM;
+	config.slot = job->slot = fill_slot(td, &plan);
+	if (!job->slot)
+		return -ENOMEM;
+	if (td->thread_number)
+		publish_slot(job->slot, td);
+	return kp_pipeline_create(&job->pipeline, &config);
+}
+
+/*
+ * fio (3.33) frees the options of a job in the parent once it has forked it, and again at the end
+ * unless the job has said, in memory that both see, that they are gone. A job that was killed has
+ * not, and fio would crash before the counters are written. From here on they are ours. Offload
+ * workers take them from their job, though.
+ */
+static void keep_options(struct thread_data *td)
+{
+	if (!td->o.use_thread && td->o.io_submit_mode != IO_MODE_OFFLOAD)
+		td->eo = NULL;
 }
 
 static int adaptor_init(struct thread_data *td)
@@ -292,6 +345,7 @@ static int adaptor_init(struct thread_data *td)
 
 	if (job) {
 		job->synchronous = is_synchronous(td);
+		job->null = is_null(td->eo);
 		job->queued = calloc(td->o.iodepth + 1, sizeof(*job->queued));
 		if (job->queued)
 			ret = create_pipeline(td, job);
@@ -304,6 +358,7 @@ static int adaptor_init(struct thread_data *td)
 		return 1;
 	}
 	td->io_ops_data = job;
+	keep_options(td);
 	return 0;
 }
 
@@ -322,11 +377,15 @@ static int adaptor_post_init(struct thread_data *td)
 static void adaptor_cleanup(struct thread_data *td)
 {
 	struct job *job = td->io_ops_data;
+	int ret;
 
 	if (!job)
 		return;
-	kp_pipeline_destroy(job->pipeline);
+	ret = kp_pipeline_destroy(job->pipeline);
+	if (ret)
+		td_verror(td, -ret, "late writeback");
 	free(job->queued);
+	free(job->files);
 	free(job);
 	td->io_ops_data = NULL;
 }
@@ -355,7 +414,7 @@ static void adaptor_io_u_free(struct thread_data *td, struct io_u *io_u)
 
 static int open_flags(const struct thread_data *td, const struct fio_file *f)
 {
-	int flags = td->o.sync_io;
+	int flags = td->o.sync_io | (td->o.odirect ? O_DIRECT : 0);
 
 	if (td_write(td)) {
 		flags |= O_RDWR;
@@ -375,16 +434,18 @@ static int adaptor_open_file(struct thread_data *td, struct fio_file *f)
 	struct kp_file *file;
 	int ret;
 
-	if (!job) /* fio looks for the size of a block device at set-up */
+	/* In the parent, for the size of a block device: there is no pipeline yet. */
+	if (!job)
 		return generic_open_file(td, f);
 	ret = kp_file_open(job->pipeline, f->file_name, open_flags(td, f), f->real_file_size,
 			   &file);
 	if (ret) {
 		char what[256];
 
-		log_err("kpolicy: %s: job %s: filename=%s: cannot be opened%s: %s\n", engine->name,
-			td->o.name, f->file_name, td_write(td) || td_trim(td) ? " for writing" : "",
-			strerror(-ret));
+		if (ret != -EINVAL && ret != -EBUSY) /* then the library has said why */
+			log_err("kpolicy: %s: job %s: filename=%s: cannot be opened%s: %s\n",
+				engine->name, td->o.name, f->file_name,
+				td_write(td) || td_trim(td) ? " for writing" : "", strerror(-ret));
 		snprintf(what, sizeof(what), "open(%s)", f->file_name);
 		td_verror(td, -ret, what);
 		return 1;
@@ -399,18 +460,20 @@ static int adaptor_close_file(struct thread_data *td, struct fio_file *f)
 	struct kp_file *file = FILE_ENG_DATA(f);
 	int ret;
 
-	if (!td->io_ops_data)
+	if (!file)
 		return generic_close_file(td, f);
-	ret = file ? kp_file_close(file) : 0;
+	ret = kp_file_close(file);
 	FILE_SET_ENG_DATA(f, NULL);
 	f->fd = -1;
 	return -ret;
 }
 
-/* Direct I/O leaves nothing in the kernel's cache; what others left there is fio's to drop. */
+/* What stages keep, and what others left in the kernel's own cache, is fio's to drop. */
 static int adaptor_invalidate(struct thread_data *td, struct fio_file *f)
 {
 	(void)td;
+	if (FILE_ENG_DATA(f))
+		kp_file_invalidate(FILE_ENG_DATA(f), f->file_offset, f->io_size);
 	if (f->fd >= 0)
 		posix_fadvise(f->fd, f->file_offset, f->io_size, POSIX_FADV_DONTNEED);
 	return 0;
@@ -436,9 +499,36 @@ static enum kp_op op_of(enum fio_ddir ddir)
 	}
 }
 
-static void prepare(struct kp_io *io, const struct io_u *io_u)
+/*
+ * fio opens files in the thread_data of the job alone; its workers get I/Os on them. A file belongs
+ * to one pipeline: a worker opens it again when it first meets it, and closes it with the pipeline.
+ */
+static int worker_file(struct thread_data *td, struct fio_file *f, struct kp_file **file)
 {
-	struct kp_file *file = FILE_ENG_DATA(io_u->file);
+	struct job *job = td->io_ops_data;
+	struct worker_file *more;
+	int ret;
+
+	for (unsigned int i = 0; i < job->nr_files; i++) {
+		*file = job->files[i].file;
+		if (job->files[i].of == f)
+			return 0;
+	}
+	more = realloc(job->files, (job->nr_files + 1) * sizeof(*more));
+	if (!more)
+		return -ENOMEM;
+	job->files = more;
+	if (!job->nr_files)
+		publish_slot(job->slot, td->parent);
+	ret = kp_file_open(job->pipeline, f->file_name, open_flags(td, f) & ~O_CREAT,
+			   f->real_file_size, file);
+	if (!ret)
+		job->files[job->nr_files++] = (struct worker_file){ f, *file };
+	return ret;
+}
+
+static void prepare(struct kp_io *io, struct kp_file *file, const struct io_u *io_u)
+{
 	enum kp_op op = op_of(io_u->ddir);
 
 	if (op == KP_OP_SYNC_RANGE) {
@@ -477,24 +567,6 @@ static void set_result(struct job *job, struct io_u *io_u, const struct kp_io *i
 		tell_alignment(job, io_u);
 }
 
-static enum fio_q_status adaptor_queue(struct thread_data *td, struct io_u *io_u)
-{
-	struct job *job = td->io_ops_data;
-	struct kp_io *io = io_u->engine_data;
-
-	fio_ro_check(td, io_u);
-	prepare(io, io_u);
-	if (job->synchronous) {
-		kp_submit_wait(job->pipeline, io);
-		set_result(job, io_u, io);
-		return FIO_Q_COMPLETED;
-	}
-	if (kp_submit(job->pipeline, io))
-		return FIO_Q_BUSY;
-	job->queued[job->nr_queued++] = io_u;
-	return FIO_Q_QUEUED;
-}
-
 static int adaptor_commit(struct thread_data *td)
 {
 	struct job *job = td->io_ops_data;
@@ -515,6 +587,32 @@ static int adaptor_commit(struct thread_data *td)
 	io_u_mark_submit(td, job->nr_queued);
 	job->nr_queued = 0;
 	return 0;
+}
+
+static enum fio_q_status adaptor_queue(struct thread_data *td, struct io_u *io_u)
+{
+	struct job *job = td->io_ops_data;
+	struct kp_io *io = io_u->engine_data;
+	struct kp_file *file = FILE_ENG_DATA(io_u->file);
+
+	fio_ro_check(td, io_u);
+	if (td->parent) {
+		io_u->error = -worker_file(td, io_u->file, &file);
+		if (io_u->error)
+			return FIO_Q_COMPLETED;
+	}
+	prepare(io, file, io_u);
+	/* fio looks at the error of a sync only where queue() completes it. */
+	if (job->synchronous || ddir_sync(io_u->ddir)) {
+		adaptor_commit(td);
+		kp_submit_wait(job->pipeline, io);
+		set_result(job, io_u, io);
+		return FIO_Q_COMPLETED;
+	}
+	if (kp_submit(job->pipeline, io))
+		return FIO_Q_BUSY;
+	job->queued[job->nr_queued++] = io_u;
+	return FIO_Q_QUEUED;
 }
 
 static int adaptor_getevents(struct thread_data *td, unsigned int min, unsigned int max,
@@ -547,7 +645,9 @@ static struct io_u *adaptor_event(struct thread_data *td, int event)
 	}
 
 static const struct fio_option common_options[] = {
-	OPTION(policy, FIO_OPT_STR_STORE, NULL), /* the help comes from the policy's table */
+	/* The help of these two comes from the policies' tables. */
+	OPTION(policy, FIO_OPT_STR_STORE, NULL),
+	OPTION(plug, FIO_OPT_STR_STORE, NULL),
 	OPTION(kernel, FIO_OPT_STR_STORE,
 	       "The variant that this kernel version had, such as 4.3-rc1 or 5.10"),
 	OPTION(backend, FIO_OPT_STR_STORE,
@@ -593,30 +693,43 @@ static const struct fio_option common_options[] = {
 
 static struct fio_option all_options[MAX_OPTIONS];
 
-/* "clone (54efd50bfd87, kernel 4.3-rc1): what it does; ..." */
-static const char *policy_help(const struct kp_policy *policy)
+/* "clone (54efd50bfd87, kernel 4.3-rc1): what it does; ...; none: @none; default @standard" */
+static const char *policy_help(const struct kp_policy *policy, const char *none,
+			       const char *standard, char *help)
 {
-	static char help[POLICY_HELP_SIZE];
 	const struct kp_variant *v;
 	size_t used = 0;
 
-	for (unsigned int i = 0; (v = kp_policy_variant(policy, i)) && used < sizeof(help); i++) {
-		used += snprintf(
-			help + used, sizeof(help) - used, "%s%s (%s%s%s%s%s): %s", i ? "; " : "",
-			v->name, v->commit, v->since ? ", kernel " : "", v->since ? v->since : "",
-			v->since && strcmp(v->since, v->until) ? " to " : "",
-			v->since && strcmp(v->since, v->until) ? v->until : "", v->summary);
+	for (unsigned int i = 0; (v = kp_policy_variant(policy, i)) && used < POLICY_HELP_SIZE;
+	     i++) {
+		used += snprintf(help + used, POLICY_HELP_SIZE - used, "%s%s (%s%s%s%s%s): %s",
+				 i ? "; " : "", v->name, v->commit, v->since ? ", kernel " : "",
+				 v->since ? v->since : "",
+				 v->since && strcmp(v->since, v->until) ? " to " : "",
+				 v->since && strcmp(v->since, v->until) ? v->until : "",
+				 v->summary);
 	}
-	if (used < sizeof(help))
-		snprintf(help + used, sizeof(help) - used, "; none: the stage is off; default %s",
-			 policy->default_variant);
+	if (used < POLICY_HELP_SIZE)
+		snprintf(help + used, POLICY_HELP_SIZE - used, "; none: %s; default %s", none,
+			 standard);
 	return help;
 }
 
+static const char *const plug_standard[] = {
+	[KP_PLUG_ASKED] = "none",
+	[KP_PLUG_KERNEL] = "by kernel=, else none",
+	[KP_PLUG_ALWAYS] = "by kernel=, else the newest",
+};
+
 static void collect_options(void)
 {
+	static char help[2][POLICY_HELP_SIZE];
+
 	memcpy(all_options, common_options, sizeof(common_options));
-	all_options[0].help = policy_help(engine->policies[0]);
+	all_options[0].help = policy_help(engine->policies[0], "the stage is off",
+					  engine->policies[0]->default_variant, help[0]);
+	all_options[1].help = policy_help(&kp_plug_policy, "every bio is a request",
+					  plug_standard[engine->plug], help[1]);
 	memcpy(all_options + NR_COMMON, engine->options,
 	       engine->nr_options * sizeof(*engine->options));
 }
@@ -625,9 +738,23 @@ static void collect_options(void)
 
 static pid_t loaded_in;
 
+/* Whose counters are shown: the engine's policies, and the plug. */
+static const struct kp_policy *counted[KP_PLAN_STAGES + 1];
+
+static void collect_counted(void)
+{
+	unsigned int nr = 0;
+
+	while (engine->policies[nr]) {
+		counted[nr] = engine->policies[nr];
+		nr++;
+	}
+	counted[nr] = &kp_plug_policy;
+}
+
 static int write_counters(const char *output, void *arg)
 {
-	int ret = kp_counters_write(arena, engine->policies, output, fio_version_string);
+	int ret = kp_counters_write(arena, counted, output, fio_version_string);
 
 	(void)arg;
 	if (ret)
@@ -643,7 +770,7 @@ static void report(void)
 	kp_arena_finish(arena);
 	kp_counters_outputs(arena, write_counters, NULL);
 	if (output_format & FIO_OUTPUT_NORMAL)
-		kp_counters_print(arena, engine->policies, f_out ? f_out : stdout);
+		kp_counters_print(arena, counted, f_out ? f_out : stdout);
 }
 
 static struct ioengine_ops ops = {
@@ -683,6 +810,7 @@ struct ioengine_ops *kp_adaptor_ops(const struct kp_engine *which)
 	engine = which;
 	loaded_in = getpid();
 	collect_options();
+	collect_counted();
 	ops.name = engine->name;
 	ops.option_struct_size = engine->options_size;
 	atexit(report);

@@ -21,6 +21,7 @@ struct kp_engine_options {
 	char *backend;
 	char *counters;
 	char *fault;
+	char *plug;
 	char *null_badblocks;
 	char *null_completion;
 	unsigned long long null_completion_nsec;
@@ -42,13 +43,26 @@ struct kp_engine_options {
 struct kp_plan {
 	struct kp_stage_config stages[KP_PLAN_STAGES];
 	unsigned int nr_stages;
+	const struct kp_plug_options *plug_options; /* NULL: defaults */
+};
+
+/* enum kp_engine_plug - when a job has the plug below its stages. plug= always decides. */
+enum kp_engine_plug {
+	KP_PLUG_ASKED,	/* plug= alone: the policy is above requests */
+	KP_PLUG_KERNEL, /* also kernel=VERSION: that kernel's */
+	KP_PLUG_ALWAYS, /* also otherwise, unless policy=none: the default variant */
 };
 
 /* struct kp_engine - what an engine tells the adaptor. */
 struct kp_engine {
 	const char *name;
-	/* Every stage that it may switch on, in the order of kp_policies, then NULL. Required. */
+	/*
+	 * Every stage that it may switch on, in the order of kp_policies, then NULL; the first is
+	 * the one that policy= is about. Without the plug, which any engine can have. Required.
+	 */
 	const struct kp_policy *const *policies;
+	/* When its jobs have the plug. */
+	enum kp_engine_plug plug;
 	/* Its own options, without an end marker. Optional. */
 	const struct fio_option *options;
 	unsigned int nr_options;

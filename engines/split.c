@@ -9,6 +9,7 @@ struct split_options {
 	struct kp_engine_options common;
 	unsigned int adjacent_pages;
 	struct kp_split_options stage;
+	struct kp_plug_options plug;
 };
 
 static const struct fio_option options[] = {
@@ -32,7 +33,8 @@ static int split_plan(const struct kp_engine_options *common, struct kp_plan *pl
 {
 	struct split_options *o = (struct split_options *)common;
 
-	o->stage.adjacent_pages = o->adjacent_pages;
+	o->stage.adjacent_pages = o->plug.adjacent_pages = o->adjacent_pages;
+	plan->plug_options = &o->plug;
 	return kp_plan_policy(plan, &kp_split_policy, common->policy, common->kernel, &o->stage,
 			      why, why_size);
 }
@@ -40,6 +42,7 @@ static int split_plan(const struct kp_engine_options *common, struct kp_plan *pl
 static const struct kp_engine engine = {
 	.name = "split",
 	.policies = policies,
+	.plug = KP_PLUG_KERNEL,
 	.options = options,
 	.nr_options = sizeof(options) / sizeof(*options),
 	.options_size = sizeof(struct split_options),

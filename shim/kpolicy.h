@@ -248,6 +248,7 @@ struct kp_stage_ops;
 /** struct kp_policy - a stage and its table of variants. */
 struct kp_policy {
 	const char *name;
+	const char *option; /* that picks the variant, for messages; NULL: "policy" */
 	const char *summary;
 	const char *default_variant;
 	const struct kp_stage_ops *ops;
@@ -262,8 +263,11 @@ struct kp_policy {
 extern const struct kp_policy *const kp_policies[];
 
 extern const struct kp_policy kp_diolock_policy;
+extern const struct kp_policy kp_writeback_policy;
 extern const struct kp_policy kp_checksum_policy;
+extern const struct kp_policy kp_blocksize_policy;
 extern const struct kp_policy kp_split_policy;
+extern const struct kp_policy kp_plug_policy;
 
 /** kp_policy_variant - row @i of @policy, NULL past the last. Any thread. */
 const struct kp_variant *kp_policy_variant(const struct kp_policy *policy, unsigned int i);
@@ -453,6 +457,34 @@ struct kp_split_options {
 	 * pages. Otherwise, as with ordinary pages, each page is a segment of its own.
 	 */
 	bool adjacent_pages;
+	/*
+	 * A page cache stands above: its bios are made of pages already and are cut as they come.
+	 * An I/O of the application is not; bios are made of it, also of a single page.
+	 */
+	bool below_cache;
+};
+
+/**
+ * struct kp_cache_options - options of the writeback and blocksize policies: the page cache.
+ *
+ * The first five are one for all jobs, as the sysctls are.
+ */
+struct kp_cache_options {
+	uint64_t dirty_bytes; /* writers wait above; 0: 20 % of memory, at most 256 MiB */
+	uint64_t dirty_background_bytes;    /* the flusher works above; 0: half of dirty_bytes */
+	uint64_t cache_bytes;		    /* clean pages kept; 0: 25 % of memory, at most 1 GiB */
+	uint32_t dirty_writeback_centisecs; /* between looks for old pages; 0: never */
+	uint32_t dirty_expire_centisecs;    /* what is old */
+	uint32_t read_ahead_kb;
+	uint32_t nr_to_write; /* budget of one file's turn, pages; 0: 1024 */
+	uint32_t block_size;  /* 0: of the file system, or initial size of the policy */
+	const char *mapped;   /* which pages need no allocation: "auto", "none", "all" */
+	bool wrap_fault;      /* of 3.11: the wrap to page 0 although nothing is left to spend */
+};
+
+/** struct kp_plug_options - options of the plug. */
+struct kp_plug_options {
+	bool adjacent_pages; /* as in kp_split_options */
 };
 
 /** How the copies and stripes of the file system lie: BTRFS_BLOCK_GROUP_* */
@@ -498,6 +530,7 @@ struct kp_pipeline_config {
 	struct kp_device_config device;
 	unsigned int depth;		/* I/Os in flight at most */
 	uint64_t max_io_size;		/* bytes of the largest I/O; pools are sized by it */
+	uint64_t data_size;		/* bytes it will touch, for memory of a cache; 0: unknown */
 	bool synchronous;		/* every I/O goes through kp_submit_wait() */
 	const volatile bool *terminate; /* set by anyone: waits end. NULL: never */
 };
@@ -518,8 +551,13 @@ int kp_pipeline_create(struct kp_pipeline **pl, const struct kp_pipeline_config 
  */
 void kp_pipeline_buffers(struct kp_pipeline *pl, void *start, size_t size);
 
-/** kp_pipeline_destroy - wait for what is in flight and free everything. Owner. */
-void kp_pipeline_destroy(struct kp_pipeline *pl);
+/**
+ * kp_pipeline_destroy - wait for what is in flight and free everything. A page cache writes back
+ * what nobody else is left to write.
+ *
+ * Owner. Return: 0, or the error of that writeback: data is lost.
+ */
+int kp_pipeline_destroy(struct kp_pipeline *pl);
 
 /**
  * kp_file_open - open a file or block device in a pipeline.
@@ -527,13 +565,19 @@ void kp_pipeline_destroy(struct kp_pipeline *pl);
  * direct' once. The null device opens nothing and looks for nothing.
  * @size: for the null device the size of its model; otherwise 0.
  *
- * Owner. Return: 0 or -errno.
+ * Owner. Return: 0; -EINVAL or -EBUSY when the limits or a stage refuse it, logged; another -errno.
  */
 int kp_file_open(struct kp_pipeline *pl, const char *path, int flags, uint64_t size,
 		 struct kp_file **file);
 
 /** kp_file_close - wait for what is in flight, then close it. Owner. Return: 0 or -errno. */
 int kp_file_close(struct kp_file *file);
+
+/**
+ * kp_file_invalidate - drop what stages keep of a range and could read again, as
+ * posix_fadvise(POSIX_FADV_DONTNEED): clean pages go, dirty ones stay. Owner.
+ */
+void kp_file_invalidate(struct kp_file *file, uint64_t pos, uint64_t len);
 
 /** kp_file_fd - its descriptor, -1 on the null device. */
 int kp_file_fd(const struct kp_file *file);

@@ -232,6 +232,11 @@ enum kp_stage_needs {
  */
 struct kp_stage_ops {
 	const char *name;
+	/*
+	 * Writes complete before the device has them, and the stage carries out O_SYNC and O_DSYNC:
+	 * files are opened without.
+	 */
+	bool buffers;
 	size_t size; /* of the stage's struct, which begins with struct kp_stage */
 	const struct kp_counter_desc *counters;
 	unsigned int nr_counters;
@@ -259,6 +264,12 @@ struct kp_stage_ops {
 	 * pipeline is drained. Optional: a stage without threads has none.
 	 */
 	bool (*busy)(struct kp_stage *stage);
+	/*
+	 * Drop what is kept of a range and could be read again. What is dirty stays. Optional: a
+	 * stage that keeps no data has none.
+	 */
+	void (*invalidate)(struct kp_stage *stage, struct kp_file *file, uint64_t pos,
+			   uint64_t len);
 	/* Derived counters are brought up to date. Optional. */
 	void (*stats)(struct kp_stage *stage);
 	/* Free everything; also called after a failed init. Optional. */
@@ -382,6 +393,16 @@ static inline void kp_device_unlock(struct kp_device *device)
 		pthread_mutex_unlock(&device->lock);
 }
 
+/*
+ * kp_device_fence - after a completion came in: what its submitter wrote before is seen from here
+ * on. The kernel has ordered it, the language does not know.
+ */
+static inline void kp_device_fence(struct kp_device *device)
+{
+	kp_device_lock(device);
+	kp_device_unlock(device);
+}
+
 /* kp_request_bytes - length of a request. */
 static inline uint64_t kp_request_bytes(const struct kp_bio *bio)
 {
@@ -469,6 +490,7 @@ struct kp_file {
 	bool direct;
 	bool writable;
 	bool dsync;    /* opened O_DSYNC or O_SYNC: writes are written through */
+	int flags;     /* as given to kp_file_open() */
 	uint64_t size; /* when opened */
 	struct kp_file_key key;
 	struct kp_queue_limits limits;
@@ -492,6 +514,7 @@ struct kp_pipeline {
 	unsigned int depth;
 	bool synchronous;
 	bool shared;
+	int error;	   /* of what stages did on their own; kp_pipeline_destroy() returns it */
 	const void *owner; /* address of a thread-local variable of the owner */
 
 	/* Completed I/Os: a ring that only the owner touches, and a stack for everybody else. */

@@ -53,6 +53,19 @@ fio_ok() {
 	[ $fio_status = 0 ] || { fio_said; fail "fio exited with $fio_status: $*"; }
 }
 
+# fio_offload ARG...: with io_submit_mode=offload, which stops at times in fio itself (3.33, with its
+# own psync and null engines as well): after three such runs fio_status is 124, and a line says so.
+fio_offload() {
+	for attempt in 1 2 3; do
+		fio_status=0
+		(cd "$KP_TMP" && exec timeout -s KILL 5 $FIO --io_submit_mode=offload --thread=1 "$@") \
+			>"$KP_TMP/out" 2>"$KP_TMP/err" || fio_status=$?
+		[ $fio_status = 137 ] || return 0
+	done
+	say "not shown: fio's offload mode stopped in $attempt runs"
+	fio_status=124
+}
+
 # fio_refused PATTERN ARG...: must end with an error, and exactly one line of ours (it starts with
 # "kpolicy:") that matches the extended regular expression PATTERN.
 fio_refused() {
@@ -103,4 +116,47 @@ module() {
 	need_command modprobe
 	modprobe "$@" 2>/dev/null || skip "no kernel module $1"
 	at_exit "modprobe -r $1"
+}
+
+# trace_events EVENT...: records these block events of device $loop, in a trace instance of the
+# test's own, from now on. trace_read gives what was recorded since the last time, one event a line
+# as in "block_bio_queue: 7,0 WS 8 + 8 [fio]", and begins anew.
+tracing=''
+trace_instance() {
+	need_root
+	tracing=/sys/kernel/tracing
+	if [ ! -d $tracing/instances ]; then
+		mkdir "$KP_TMP/tracing"
+		tracing=$KP_TMP/tracing
+		mount -t tracefs nodev "$tracing" 2>/dev/null || skip "no tracefs here"
+		at_exit "umount $tracing"
+	fi
+	tracing=$tracing/instances/kpolicy.$$
+	mkdir "$tracing" 2>/dev/null || skip "no trace instances here"
+	at_exit "rmdir $tracing"
+	echo 16384 >"$tracing/buffer_size_kb"
+}
+trace_events() {
+	[ "$tracing" ] || trace_instance
+	device=$((0x$(stat -c %t "$loop") << 20 | 0x$(stat -c %T "$loop")))
+	for event; do
+		[ -d "$tracing/events/block/$event" ] || skip "no tracepoint $event here"
+		echo "dev == $device" >"$tracing/events/block/$event/filter"
+		echo 1 >"$tracing/events/block/$event/enable"
+	done
+}
+trace_read() {
+	! grep -q LOST "$tracing/trace" || fail "trace events were lost: it needs a larger buffer"
+	# udev looks at a device whenever somebody who could write closes it.
+	sed -n '/udev/d; s/^[^#].* \(block_[a-z_]*: .*\)/\1/p' "$tracing/trace"
+	echo >"$tracing/trace"
+}
+
+# queue_limit NAME [VALUE]: a file in the queue directory of $loop: read, or set until the test ends
+# (what is set there outlives a loop device).
+queue_limit() {
+	limit=/sys/block/${loop#/dev/}/queue/$1
+	[ $# = 2 ] || { cat "$limit"; return; }
+	at_exit "echo $(cat "$limit") >$limit"
+	echo "$2" >"$limit" || fail "$1 of $loop cannot be $2"
 }

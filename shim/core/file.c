@@ -14,13 +14,18 @@
 static int identify(struct kp_file *file, uint64_t *dev)
 {
 	struct statx st;
+	int read_only;
 
 	if (statx(file->fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_BTIME, &st))
 		return -errno;
 	file->block_device = S_ISBLK(st.stx_mode);
 	if (file->block_device) {
 		file->key.dev = *dev = makedev(st.stx_rdev_major, st.stx_rdev_minor);
-		return ioctl(file->fd, BLKGETSIZE64, &file->size) ? -errno : 0;
+		if (ioctl(file->fd, BLKGETSIZE64, &file->size) ||
+		    ioctl(file->fd, BLKROGET, &read_only))
+			return -errno;
+		/* The kernel would say so with every write only. */
+		return file->writable && read_only ? -EROFS : 0;
 	}
 	file->key.dev = *dev = makedev(st.stx_dev_major, st.stx_dev_minor);
 	file->key.ino = st.stx_ino;
@@ -54,6 +59,16 @@ static int open_real(struct kp_file *file, int flags)
 	if (!ret && kp_limits_read(&file->limits, dev))
 		kp_limits_default(&file->limits);
 	return ret;
+}
+
+/* Does a stage complete writes early? Then it is the one that syncs. */
+static bool buffered(const struct kp_pipeline *pl)
+{
+	for (unsigned int i = 0; i < pl->nr_stages; i++) {
+		if (pl->stages[i]->ops->buffers)
+			return true;
+	}
+	return false;
 }
 
 /* The null device's file is a name: nothing is looked for. */
@@ -112,6 +127,9 @@ int kp_file_open(struct kp_pipeline *pl, const char *path, int flags, uint64_t s
 	file->index = first_free_index(pl);
 	file->writable = (flags & O_ACCMODE) != O_RDONLY;
 	file->dsync = flags & O_DSYNC;
+	file->flags = flags;
+	if (buffered(pl))
+		flags &= ~(O_SYNC | O_DSYNC);
 	if (pl->device->ops == &kp_null_device)
 		open_model(file, size);
 	else
@@ -157,6 +175,16 @@ int kp_file_close(struct kp_file *file)
 	file->fd = -1;
 	free_file(file);
 	return ret;
+}
+
+void kp_file_invalidate(struct kp_file *file, uint64_t pos, uint64_t len)
+{
+	struct kp_pipeline *pl = file->pipeline;
+
+	for (unsigned int i = 0; i < pl->nr_stages; i++) {
+		if (pl->stages[i]->ops->invalidate)
+			pl->stages[i]->ops->invalidate(pl->stages[i], file, pos, len);
+	}
 }
 
 int kp_file_fd(const struct kp_file *file)

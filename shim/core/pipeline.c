@@ -612,8 +612,10 @@ void kp_pipeline_drain(struct kp_pipeline *pl)
 	}
 }
 
-void kp_pipeline_destroy(struct kp_pipeline *pl)
+int kp_pipeline_destroy(struct kp_pipeline *pl)
 {
+	int ret;
+
 	if (pl->device)
 		kp_pipeline_drain(pl);
 	while (pl->files)
@@ -632,7 +634,9 @@ void kp_pipeline_destroy(struct kp_pipeline *pl)
 	if (pl->wake_fd >= 0)
 		close(pl->wake_fd);
 	pthread_mutex_destroy(&pl->below);
+	ret = pl->error;
 	free(pl->own_slot);
 	free(pl->done);
 	free(pl);
+	return ret;
 }

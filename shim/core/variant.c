@@ -4,12 +4,17 @@
 
 #include "../stage.h"
 
+/* clang-format off */
 const struct kp_policy *const kp_policies[] = {
 	&kp_diolock_policy,
+	&kp_writeback_policy,
 	&kp_checksum_policy,
+	&kp_blocksize_policy,
 	&kp_split_policy,
+	&kp_plug_policy,
 	NULL,
 };
+/* clang-format on */
 
 void kp_arena_finish(struct kp_arena *arena)
 {
@@ -129,6 +134,7 @@ int kp_policy_find(const struct kp_policy *policy, const char *name, const char 
 		   const struct kp_variant **variant, char *why, size_t why_size)
 {
 	const struct kp_variant *by_name = NULL, *by_kernel = NULL;
+	const char *option = policy->option ? policy->option : "policy";
 	struct version version;
 	char known[400];
 
@@ -139,9 +145,8 @@ int kp_policy_find(const struct kp_policy *policy, const char *name, const char 
 		by_name = find_name(policy, name);
 		if (!by_name) {
 			list_known(policy, false, known, sizeof(known));
-			snprintf(why, why_size,
-				 "policy=%s: %s has no such variant, give one of: %s", name,
-				 policy->name, known);
+			snprintf(why, why_size, "%s=%s: %s has no such variant, give one of: %s",
+				 option, name, policy->name, known);
 			return -ENOENT;
 		}
 	}
@@ -158,8 +163,8 @@ int kp_policy_find(const struct kp_policy *policy, const char *name, const char 
 	if (by_name && by_kernel && variant_covers(by_name, kernel))
 		by_kernel = by_name;
 	if (name && by_kernel && by_name != by_kernel) {
-		snprintf(why, why_size, "policy=%s kernel=%s: that kernel has %s=%s, give only one",
-			 name, kernel, policy->name, by_kernel->name);
+		snprintf(why, why_size, "%s=%s kernel=%s: that kernel has %s=%s, give only one",
+			 option, name, kernel, policy->name, by_kernel->name);
 		return -EINVAL;
 	}
 	*variant = by_kernel ? by_kernel : by_name;

@@ -16,6 +16,7 @@ struct split {
 	struct kp_stage stage;
 	const struct split_row *row;
 	bool adjacent;
+	bool below_cache;
 	struct kp_bio_set set;
 };
 
@@ -574,6 +575,12 @@ static const struct split_row rows[] = {
 
 /* ---- the stage ----------------------------------------------------------------------------- */
 
+/* Did a stage above make this bio of pages? */
+static bool is_of_pages(const struct split *split, const struct kp_bio *bio)
+{
+	return bio->nr_vecs > 1 || (split->below_cache && bio->iter.size <= KP_PAGE_SIZE);
+}
+
 static void split_submit(struct kp_stage *stage, struct kp_bio *bio)
 {
 	struct split *split = kp_container_of(stage, struct split, stage);
@@ -582,8 +589,7 @@ static void split_submit(struct kp_stage *stage, struct kp_bio *bio)
 		kp_stage_submit(stage->next, bio);
 		return;
 	}
-	if (bio->nr_vecs > 1 && split->row->front) {
-		/* A stage above made it of pages. */
+	if (split->row->front && is_of_pages(split, bio)) {
 		submit_cut(split, bio);
 		return;
 	}
@@ -616,6 +622,7 @@ static int split_init(struct kp_stage *stage, const struct kp_stage_config *stag
 
 	split->row = kp_container_of(stage_config->variant, struct split_row, variant);
 	split->adjacent = options && options->adjacent_pages;
+	split->below_cache = options && options->below_cache;
 	for (unsigned int i = 0; i < KP_VEC_CLASSES; i++)
 		vecs[i] = bios;
 	return kp_bio_set_init(&split->set, stage, bios, vecs);

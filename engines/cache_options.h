@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The options of the page cache, which the engines of the buffered policies share. */
+#ifndef KP_CACHE_OPTIONS_H
+#define KP_CACHE_OPTIONS_H
+
+#include "adaptor.h"
+
+/* struct cache_engine_options - begins the option struct of a buffered engine. */
+struct cache_engine_options {
+	struct kp_engine_options common;
+	unsigned long long dirty_bytes;
+	unsigned long long dirty_background_bytes;
+	unsigned long long cache_bytes;
+	unsigned int dirty_writeback_centisecs;
+	unsigned int dirty_expire_centisecs;
+	unsigned int read_ahead_kb;
+	unsigned int nr_to_write;
+	unsigned int block_size;
+	unsigned int wrap_fault;
+	char *mapped;
+	struct kp_cache_options cache;
+};
+
+#define CACHE_OPTION(NAME, TYPE, HELP, ...)                                           \
+	{                                                                             \
+		.name = #NAME, .lname = #NAME, .type = TYPE,                          \
+		.off1 = offsetof(struct cache_engine_options, NAME), .help = HELP,    \
+		.category = FIO_OPT_C_ENGINE, .group = FIO_OPT_G_INVALID, __VA_ARGS__ \
+	}
+
+#define CACHE_OPTIONS                                                                             \
+	CACHE_OPTION(dirty_bytes, FIO_OPT_STR_VAL,                                                \
+		     "Dirty pages at which writers wait, as the sysctl; default 20 % of memory, " \
+		     "at most 256 MiB"),                                                          \
+		CACHE_OPTION(dirty_background_bytes, FIO_OPT_STR_VAL,                             \
+			     "Dirty pages above which the flusher works; default, and "           \
+			     "at most, half of dirty_bytes"),                                     \
+		CACHE_OPTION(                                                                     \
+			dirty_writeback_centisecs, FIO_OPT_INT,                                   \
+			"Time between the flusher's looks for old pages; 0: none; default 500",   \
+			.def = "500"),                                                            \
+		CACHE_OPTION(dirty_expire_centisecs, FIO_OPT_INT,                                 \
+			     "Age at which the flusher writes a file back; default 3000",         \
+			     .def = "3000"),                                                      \
+		CACHE_OPTION(cache_bytes, FIO_OPT_STR_VAL,                                        \
+			     "Clean pages kept at most; default 25 % of memory, at most 1 GiB"),  \
+		CACHE_OPTION(read_ahead_kb, FIO_OPT_INT,                                          \
+			     "Readahead at most, as in sysfs; 0: none; default 128",              \
+			     .def = "128"),                                                       \
+		CACHE_OPTION(nr_to_write, FIO_OPT_INT,                                            \
+			     "Pages that the flusher writes of a file in a turn; default 1024",   \
+			     .def = "1024", .minval = 1)
+
+/* cache_plan - the options as the stage wants them. */
+static inline const struct kp_cache_options *cache_plan(struct cache_engine_options *o)
+{
+	o->cache = (struct kp_cache_options){
+		.dirty_bytes = o->dirty_bytes,
+		.dirty_background_bytes = o->dirty_background_bytes,
+		.cache_bytes = o->cache_bytes,
+		.dirty_writeback_centisecs = o->dirty_writeback_centisecs,
+		.dirty_expire_centisecs = o->dirty_expire_centisecs,
+		.read_ahead_kb = o->read_ahead_kb,
+		.nr_to_write = o->nr_to_write,
+		.block_size = o->block_size,
+		.mapped = o->mapped,
+		.wrap_fault = o->wrap_fault,
+	};
+	return &o->cache;
+}
+
+/*
+ * cache_plan_split - the block layer below the cache: bios of 256 pages, which writeback builds
+ * today, are split at the queue limits. Older variants build their bios to the limits.
+ */
+static inline int cache_plan_split(struct kp_plan *plan, char *why, size_t why_size)
+{
+	static const struct kp_split_options options = { .below_cache = true };
+
+	if (!plan->nr_stages)
+		return 0;
+	return kp_plan_policy(plan, &kp_split_policy, "6.1", NULL, &options, why, why_size);
+}
+
+#endif

@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The page cache: its locks and the state of pages. See page_cache.h for who locks what. Stands for
+ * what mm/filemap.c and mm/page-writeback.c do to a struct page.
+ */
+#include <linux/futex.h>
+#include <sys/random.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "page_cache.h"
+
+static void store(uint64_t *value, uint64_t to)
+{
+	__atomic_store_n(value, to, __ATOMIC_RELAXED);
+}
+
+/* ---- locks and waiting --------------------------------------------------------------------- */
+
+int cache_mutex_init(pthread_mutex_t *mutex)
+{
+	pthread_mutexattr_t attr;
+	int ret;
+
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
+	pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
+	ret = pthread_mutex_init(mutex, &attr);
+	pthread_mutexattr_destroy(&attr);
+	return -ret;
+}
+
+void cache_lock_plain(pthread_mutex_t *mutex)
+{
+	if (pthread_mutex_lock(mutex) == EOWNERDEAD)
+		pthread_mutex_consistent(mutex);
+}
+
+/* Put a page of a file whose index was lost back where it belongs. */
+static void restore_page(struct page_cache *cache, struct cache_file *file, uint32_t id)
+{
+	struct cache_page *page = cache_page(cache, id);
+
+	/* A write that was not finished: what it had not yet copied never was. */
+	page->dirty &= page->uptodate;
+	if ((!page->uptodate && !page->reading) ||
+	    page_index_insert(&file->index, cache->arena, page->number, id)) {
+		cache_page_put(cache, id);
+		return;
+	}
+	file->nr_pages++;
+	if (page->dirty) {
+		file->nr_dirty++;
+		page_index_set(&file->index, page->number, PAGE_DIRTY);
+		page_index_set(&file->index, page->number, PAGE_TOWRITE);
+	}
+	if (page->writeback) {
+		file->nr_writeback++;
+		page_index_set(&file->index, page->number, PAGE_WRITEBACK);
+	}
+}
+
+/* The owner of the lock died: make the index and the counters anew from the pages. */
+static void repair_file(struct page_cache *cache, struct cache_file *file)
+{
+	uint32_t nr = __atomic_load_n(&cache->nr_pages, __ATOMIC_ACQUIRE);
+
+	page_index_reset(&file->index);
+	file->nr_pages = 0;
+	file->nr_dirty = 0;
+	file->nr_writeback = 0;
+	for (uint32_t id = 1; id <= nr; id++) {
+		if (__atomic_load_n(&cache_page(cache, id)->file, __ATOMIC_ACQUIRE) == file->id)
+			restore_page(cache, file, id);
+	}
+	if (file->nr_dirty && !file->dirtied_ns)
+		file->dirtied_ns = kp_now_ns();
+}
+
+static bool locked(struct page_cache *cache, struct cache_file *file, int result)
+{
+	if (result == EOWNERDEAD) {
+		repair_file(cache, file);
+		pthread_mutex_consistent(&file->lock);
+		return true;
+	}
+	return !result;
+}
+
+void cache_lock(struct page_cache *cache, struct cache_file *file)
+{
+	locked(cache, file, pthread_mutex_lock(&file->lock));
+}
+
+bool cache_trylock(struct page_cache *cache, struct cache_file *file)
+{
+	return locked(cache, file, pthread_mutex_trylock(&file->lock));
+}
+
+void cache_futex_wait(uint32_t *word, uint32_t value, uint64_t ns)
+{
+	struct timespec timeout = { .tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000 };
+
+	syscall(SYS_futex, word, FUTEX_WAIT, value, &timeout, NULL, 0);
+}
+
+void cache_futex_wake(uint32_t *word)
+{
+	__atomic_fetch_add(word, 1, __ATOMIC_RELEASE);
+	syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+void cache_wake(struct cache_file *file)
+{
+	__atomic_fetch_add(&file->progress, 1, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&file->waiters, __ATOMIC_SEQ_CST))
+		syscall(SYS_futex, &file->progress, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+/* ---- the cache ----------------------------------------------------------------------------- */
+
+static int init_cache(void *object, void *arg)
+{
+	struct page_cache *cache = object;
+	int ret;
+
+	cache->arena = arg;
+	if (getrandom(&cache->token, sizeof(cache->token), 0) < 0)
+		return -errno;
+	cache->users = kp_arena_alloc(arg, CACHE_MAX_USERS * sizeof(*cache->users));
+	if (!cache->users)
+		return -ENOMEM;
+	ret = cache_mutex_init(&cache->lock);
+	return ret ? ret : cache_mutex_init(&cache->pool_lock);
+}
+
+int cache_find(struct kp_arena *arena, struct page_cache **cache)
+{
+	void *object;
+	int ret = kp_arena_object(arena, "page_cache", "", 1, sizeof(**cache), init_cache, arena,
+				  &object);
+
+	if (!ret)
+		*cache = object;
+	return ret;
+}
+
+struct cache_totals cache_totals(const struct page_cache *cache)
+{
+	uint32_t nr = __atomic_load_n(&cache->nr_files, __ATOMIC_ACQUIRE);
+	struct cache_totals totals = { 0 };
+
+	for (uint32_t i = 0; i < nr; i++) {
+		const struct cache_file *file = cache->files[i];
+
+		totals.dirty += cache_load(&file->nr_dirty);
+		totals.writeback += cache_load(&file->nr_writeback);
+		totals.pages += cache_load(&file->nr_pages);
+	}
+	return totals;
+}
+
+/* ---- the state of pages -------------------------------------------------------------------- */
+
+uint32_t cache_add(struct page_cache *cache, struct cache_file *file, uint64_t number)
+{
+	uint32_t id = cache_page_get(cache, file, number);
+
+	if (!id)
+		return 0;
+	if (page_index_insert(&file->index, cache->arena, number, id)) {
+		cache_page_put(cache, id);
+		return 0;
+	}
+	store(&file->nr_pages, file->nr_pages + 1);
+	return id;
+}
+
+void cache_drop(struct page_cache *cache, struct cache_file *file, uint32_t id)
+{
+	struct cache_page *page = cache_page(cache, id);
+
+	cache_clean(cache, file, id, page->dirty);
+	page->uptodate = 0;
+	page_index_remove(&file->index, page->number);
+	store(&file->nr_pages, file->nr_pages - 1);
+	cache_page_put(cache, id);
+}
+
+void cache_dirty(struct page_cache *cache, struct cache_file *file, uint32_t id, uint8_t mask)
+{
+	struct cache_page *page = cache_page(cache, id);
+	bool was = page->dirty;
+
+	(void)cache;
+	page->dirty |= mask;
+	if (was)
+		return;
+	page_index_set(&file->index, page->number, PAGE_DIRTY);
+	store(&file->nr_dirty, file->nr_dirty + 1);
+	if (!file->dirtied_ns)
+		file->dirtied_ns = kp_now_ns();
+}
+
+void cache_clean(struct page_cache *cache, struct cache_file *file, uint32_t id, uint8_t mask)
+{
+	struct cache_page *page = cache_page(cache, id);
+
+	if (!page->dirty)
+		return;
+	page->dirty &= ~mask;
+	if (page->dirty)
+		return;
+	page_index_clear(&file->index, page->number, PAGE_DIRTY);
+	page_index_clear(&file->index, page->number, PAGE_TOWRITE);
+	store(&file->nr_dirty, file->nr_dirty - 1);
+	if (!file->nr_dirty)
+		file->dirtied_ns = 0;
+}
+
+void cache_claim(struct page_cache *cache, struct cache_file *file, uint32_t id, uint16_t user)
+{
+	struct cache_page *page = cache_page(cache, id);
+
+	page->writer = user;
+	page->writeback = page->dirty; /* first: who dies here leaves it in both */
+	cache_clean(cache, file, id, page->dirty);
+	page_index_set(&file->index, page->number, PAGE_WRITEBACK);
+	store(&file->nr_writeback, file->nr_writeback + 1);
+}
+
+void cache_written(struct page_cache *cache, struct cache_file *file, uint32_t id, uint8_t mask)
+{
+	struct cache_page *page = cache_page(cache, id);
+
+	(void)cache;
+	if (!page->writeback)
+		return;
+	page->writeback &= ~mask;
+	if (page->writeback)
+		return;
+	page_index_clear(&file->index, page->number, PAGE_WRITEBACK);
+	store(&file->nr_writeback, file->nr_writeback - 1);
+}
+
+void cache_unclaim(struct page_cache *cache, struct cache_file *file, uint32_t id)
+{
+	struct cache_page *page = cache_page(cache, id);
+
+	cache_dirty(cache, file, id, page->writeback);
+	/* A sync that began meanwhile counts on whoever had the page. */
+	page_index_set(&file->index, page->number, PAGE_TOWRITE);
+	cache_written(cache, file, id, page->writeback);
+}
+
+void cache_invalidate(struct page_cache *cache, struct cache_file *file, uint64_t first,
+		      uint64_t last)
+{
+	uint64_t number = first;
+	uint32_t id;
+
+	while ((id = page_index_next(&file->index, number, PAGE_PRESENT, &number)) &&
+	       number <= last) {
+		struct cache_page *page = cache_page(cache, id);
+
+		if (!page->dirty && !page->writeback && !page->reading)
+			cache_drop(cache, file, id);
+		number++;
+	}
+}
+
+/* ---- errors, as errseq_t ------------------------------------------------------------------- */
+
+void cache_set_error(struct cache_file *file, int error)
+{
+	/* mapping_set_error() keeps ENOSPC apart; for buffer heads of a device all is EIO */
+	file->error = error == -ENOSPC && !file->block_device ? -ENOSPC : -EIO;
+	if (file->error_seen || !file->error_seq) {
+		file->error_seq++;
+		file->error_seen = false;
+	}
+}
+
+uint32_t cache_sample_error(const struct cache_file *file)
+{
+	/* An error nobody was told of yet is reported to those who open later, too. */
+	return file->error_seq && !file->error_seen ? file->error_seq - 1 : file->error_seq;
+}
+
+int cache_check_error(struct cache_file *file, uint32_t *since)
+{
+	if (*since == file->error_seq)
+		return 0;
+	*since = file->error_seq;
+	file->error_seen = true;
+	return file->error;
+}
