@@ -3,5 +3,5 @@
 #
 # The long form of tests/fault/diolock-deadlock.sh: ten minutes.
 # time limit: 1500
-export KP_SECONDS="${KP_SECONDS:-40}"
+export KP_MS="${KP_MS:-40000}"
 exec sh "$KP_TOP/tests/fault/diolock-deadlock.sh"
