@@ -571,6 +571,28 @@ void writeback_read(struct writeback *wb, struct cache_file *file, struct kp_fil
 
 /* ---- past the cache ------------------------------------------------------------------------ */
 
+/*
+ * A direct read of a file that is longer, or shorter, than it is on disk yet: what was not written
+ * back reads as zeroes, what is padding is not there.
+ */
+static void end_at_size(const struct cache_io *io, struct kp_bio *bio)
+{
+	struct kp_iter iter = io->original->iter;
+	uint64_t end = kp_min(io->pos + io->size, kp_max(cache_load(&io->file->size), io->pos));
+	uint64_t got = io->pos + io->size - bio->resid;
+	struct kp_segment segment;
+
+	bio->resid = io->pos + io->size - end;
+	if (got >= end)
+		return;
+	iter.size = end - io->pos;
+	kp_iter_advance(bio->vec, &iter, got - io->pos);
+	for (; iter.size; kp_iter_step(bio->vec, &iter, segment.len)) {
+		segment = kp_iter_segment(bio->vec, &iter);
+		memset(segment.addr, 0, segment.len);
+	}
+}
+
 /* invalidate_inode_pages2_range() after a direct write: what was read in meanwhile is old. */
 static void past_end_io(struct kp_bio *bio)
 {
@@ -579,7 +601,10 @@ static void past_end_io(struct kp_bio *bio)
 	struct writeback *wb = io->wb;
 	struct kp_bio *original = io->original;
 
-	if (io->size) {
+	if (original->op == KP_OP_READ) {
+		if (!bio->status && !file->block_device && !file->is_null)
+			end_at_size(io, bio);
+	} else if (io->size) {
 		cache_lock(wb->cache, file);
 		cache_invalidate(wb->cache, file, io->pos / KP_PAGE_SIZE,
 				 (io->pos + io->size - 1) / KP_PAGE_SIZE);

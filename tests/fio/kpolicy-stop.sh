@@ -1,0 +1,108 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# kpolicy compare: stopped, killed, resumed; nothing is left running.
+# time limit: 240
+. tests/lib.sh
+. tests/kpolicy.sh
+need_command jq pgrep
+
+cd "$KP_TMP"
+reader job.fio
+sed s/psync/null/ job.fio >null.fio
+a=$(latency 1000000)
+
+# start DIR ARG...: in the background, pid in $pid
+start() {
+	"$KPOLICY" compare job.fio "$a" "$a" --output "$@" >out 2>err &
+	pid=$!
+}
+# until N results of DIR are there
+until_runs() {
+	for _ in $(seq 600); do
+		[ "$(find "$1/runs" -name 'r00[1-9].*.json' 2>/dev/null | wc -l)" -lt "$2" ] || return 0
+		sleep 0.1
+	done
+	fail "no $2 runs in $1"
+}
+fio_of() { cat /proc/"$1"/task/"$1"/children; }
+ended() { # STATUS
+	status=0
+	wait "$pid" || status=$?
+	[ "$status" = "$1" ] || { cat out err; fail "exit code $status, wanted $1"; }
+	none_left
+}
+
+# Ctrl-C in the third round: two rounds are kept and reported, and it goes on from there.
+start dir
+until_runs dir 7
+kill -INT "$pid"
+ended 130
+grep -q '2 rounds, 6 runs' out || { cat out err; fail "two rounds are not reported"; }
+grep -q 'kpolicy compare --resume' err || fail "no word on how to go on"
+kpolicy_run 0 compare --resume dir --rounds 6 --format json
+equal "rounds" "$(jq .rounds out)" 6
+[ "$(jq -s 'map(.timestamp) | max' dir/runs/r002.*.json)" -lt \
+	"$(jq -s 'map(.timestamp) | min' dir/runs/r003.*.json)" ] || fail "round 2 ran again"
+
+# SIGTERM as well; without --output nothing is kept.
+"$KPOLICY" compare job.fio "$a" "$a" >out 2>err &
+pid=$!
+sleep 3
+kill -TERM "$pid"
+ended 143
+
+# fio killed in mid-run, jobs and all.
+start killed
+until_runs killed 4
+sleep 0.5
+for f in $(fio_of "$pid"); do kill -9 "$f"; done
+ended 2
+grep -q 'fio was killed by signal 9' err || { cat err; fail "the kill is not named"; }
+grep -q '1 round, 3 runs' out || { cat out; fail "the complete round is not reported"; }
+grep -q 'Failed runs' out || fail "the failed run is not shown"
+
+# One job of a run killed: fio itself ends well and reports no error.
+"$KPOLICY" compare job.fio "$a" "$a" --output job --runtime 3 >out 2>err &
+pid=$!
+until_runs job 1
+sleep 1.5
+for f in $(fio_of "$pid"); do
+	for j in $(fio_of "$f"); do kill -9 "$j"; done
+done
+ended 2
+grep -Eq 'got signal=9|did no I/O' err || { cat err; fail "the killed job is not named"; }
+
+# A fio that leaves processes in sessions of their own.
+cat >strayfio <<-END
+	#!/bin/sh
+	case "\$*" in *--output=*) setsid sleep 1234 & ;; esac
+	exec $KP_FIO "\$@"
+END
+chmod +x strayfio
+kpolicy_run 0 compare null.fio native native --runtime 200ms --rounds 6 --quiet \
+	--fio ./strayfio
+[ -z "$(pgrep -f '^sleep 1234$')" ] || fail "a stray is left"
+
+# A run that hangs.
+cat >hangfio <<-END
+	#!/bin/sh
+	case "\$*" in *--output=*r001*) sleep 1000;; esac
+	exec $KP_FIO "\$@"
+END
+chmod +x hangfio
+kpolicy_run 2 compare null.fio native native --runtime 200ms --timeout 2 --quiet \
+	--fio ./hangfio
+grep -q 'did not end within' err || { cat err; fail "the hang is not named"; }
+
+# Past a failed run, when that is asked for.
+cat >flakyfio <<-END
+	#!/bin/sh
+	case "\$*" in *--output=*r002.s1*) exit 3;; esac
+	exec $KP_FIO "\$@"
+END
+chmod +x flakyfio
+kpolicy_run 0 compare null.fio native native --runtime 200ms --rounds 6 --quiet \
+	--fio ./flakyfio --keep-going --format json
+equal "rounds" "$(jq .rounds out)" 6
+equal "failed runs" "$(jq '.failed_runs | length' out)" 1
+none_left

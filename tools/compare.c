@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* kpolicy compare and kpolicy report. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "commands.h"
+#include "compare.h"
+#include "html.h"
+#include "plot.h"
+#include "run.h"
+#include "units.h"
+
+/* ---- running ------------------------------------------------------------------------------- */
+
+/* From what the jobs say, before anything ran: groups one after the other. */
+static double told_seconds(const struct session *session)
+{
+	double sum = 0, longest = 0;
+	unsigned int group = 0;
+
+	for (size_t i = 0; i < session->nr_jobs; i++) {
+		const struct session_job *job = &session->jobs[i];
+
+		if (!(job->seconds > 0))
+			return 0;
+		if (job->group != group) {
+			sum += longest;
+			longest = 0;
+			group = job->group;
+		}
+		longest = fmax(longest, job->seconds);
+	}
+	return sum + longest;
+}
+
+static void say_estimate(const struct session *session)
+{
+	double run = told_seconds(session);
+	unsigned int slots = session_slots(session);
+
+	fprintf(stderr, "%u to %u rounds of %u runs", JUDGE_MIN_ROUNDS, session->max_rounds, slots);
+	if (!(run > 0)) {
+		fputs("; how long is known after the warm-up\n", stderr);
+		return;
+	}
+	double warm_up = run * session->nr_variants;
+	double most = run * slots * session->max_rounds;
+
+	if (session->time > 0)
+		most = fmin(most, session->time);
+	char *span =
+		format_span(warm_up + fmin(run * slots * JUDGE_MIN_ROUNDS, most), warm_up + most);
+
+	fprintf(stderr, ", as long as the job says: %s\n", span);
+	free(span);
+}
+
+enum rounds_end compare_run(const struct options *options, struct session *session,
+			    struct analysis *analysis)
+{
+	char *error = NULL;
+
+	analysis_init(analysis, session);
+	analysis_load(analysis);
+	if (!options->quiet)
+		say_estimate(session);
+	enum rounds_end end = rounds_run(session, analysis, options->quiet);
+
+	analysis_finish(analysis);
+	json_t *result = report_json(analysis);
+
+	if (session_write_json(session, "result.json", result, &error)) {
+		complain(error);
+		end = ROUNDS_FAILED;
+	}
+	json_decref(result);
+	return end;
+}
+
+static bool is_slower(const struct options *options, const struct analysis *analysis)
+{
+	for (size_t i = 0; i < analysis->nr_deciding; i++) {
+		const struct compared *c = &analysis->deciding[i];
+		double best = quantity_kinds[c->figure->quantity].more_is_faster
+				      ? c->estimate.high
+				      : 1 / c->estimate.low;
+
+		if (c->judged && c->estimate.rounds >= JUDGE_MIN_ROUNDS &&
+		    best < 1 - options->fail_if_slower)
+			return true;
+	}
+	return false;
+}
+
+static bool is_undecided(const struct analysis *analysis)
+{
+	for (size_t i = 0; i < analysis->nr_deciding; i++)
+		if (analysis->deciding[i].verdict == VERDICT_UNDECIDED)
+			return true;
+	return !analysis->nr_deciding;
+}
+
+int compare_exit_code(const struct options *options, const struct analysis *analysis,
+		      enum rounds_end end)
+{
+	if (end == ROUNDS_FAILED)
+		return EXIT_CANNOT;
+	if (end == ROUNDS_INTERRUPTED)
+		return 128 + run_interrupted();
+	if (options->fail_if_slower > 0 && is_slower(options, analysis))
+		return EXIT_SLOWER;
+	if (options->fail_if_undecided && is_undecided(analysis))
+		return EXIT_UNDECIDED;
+	return EXIT_DONE;
+}
+
+void compare_say_resume(const struct session *session, enum rounds_end end)
+{
+	if ((end == ROUNDS_INTERRUPTED || end == ROUNDS_FAILED) && !session->temporary)
+		fprintf(stderr, "to go on: kpolicy compare --resume %s\n", session->dir);
+}
+
+/* ---- the command --------------------------------------------------------------------------- */
+
+static bool print_all(const struct options *options, const struct analysis *analysis)
+{
+	bool done = true;
+
+	if (report_print(analysis, options->format, stdout)) {
+		message("cannot write the report: %s", strerror(errno));
+		done = false;
+	}
+	if (options->plot)
+		done = plot_write(analysis, options->plot) && done;
+	if (options->html)
+		done = html_write(analysis, options->html) && done;
+	return done;
+}
+
+static bool load_session(const struct options *options, const char *dir, struct session *session)
+{
+	char *error = NULL;
+
+	if (session_load(session, dir, &error))
+		return complain(error);
+	if (options->rounds)
+		session->max_rounds = options->rounds;
+	if (options->precision > 0)
+		session->precision = options->precision;
+	session->time = options->time;
+	session->keep_going = options->keep_going;
+	return true;
+}
+
+/* The same fio in the same directory, or its figures do not belong together. */
+static bool resume_session(const struct options *options, struct session *session)
+{
+	char *error = NULL, *version;
+
+	if (!load_session(options, options->resume, session))
+		return false;
+	if (chdir(session->cwd)) {
+		message("%s: %s: the comparison was started there", session->cwd, strerror(errno));
+	} else if (fio_check(session->fio, &version, &error)) {
+		complain(error);
+	} else if (strcmp(version, session->fio_version)) {
+		message("%s is %s now, the comparison was begun with %s", session->fio, version,
+			session->fio_version);
+		free(version);
+	} else {
+		free(version);
+		return true;
+	}
+	session_close(session);
+	return false;
+}
+
+static bool check_words(const struct options *options)
+{
+	if (!options->input.path && !options->input.argv) {
+		message("compare what? kpolicy compare JOB.fio VARIANT VARIANT");
+		return false;
+	}
+	if (options->nr_variants < 2 && !options->show) {
+		message("compare needs two variants or more: 'kpolicy list' names them, 'native' "
+			"is the file as it is");
+		return false;
+	}
+	if (!options->nr_variants) {
+		message("--show needs a variant: 'kpolicy list' names them");
+		return false;
+	}
+	return true;
+}
+
+static int run_and_print(const struct options *options, struct session *session)
+{
+	struct analysis analysis;
+	enum rounds_end end = compare_run(options, session, &analysis);
+	int code = compare_exit_code(options, &analysis, end);
+
+	if (analysis.rounds && !print_all(options, &analysis))
+		code = EXIT_CANNOT;
+	if (!analysis.rounds && end != ROUNDS_FAILED)
+		message("stopped before the first round was complete");
+	compare_say_resume(session, end);
+	analysis_free(&analysis);
+	session_close(session);
+	return code;
+}
+
+static int compare_new(const struct options *options)
+{
+	struct session session;
+
+	if (!check_words(options))
+		return EXIT_CANNOT;
+	if (options->show)
+		return compare_show(options) ? EXIT_DONE : EXIT_CANNOT;
+	if (!compare_prepare(options, options->output, &session))
+		return EXIT_CANNOT;
+	return run_and_print(options, &session);
+}
+
+static int compare_resumed(const struct options *options)
+{
+	struct session session;
+
+	return resume_session(options, &session) ? run_and_print(options, &session) : EXIT_CANNOT;
+}
+
+int cmd_compare(int argc, char **argv)
+{
+	struct options options;
+	int code = EXIT_CANNOT;
+
+	if (options_read(&options, argc, argv, true)) {
+		if (options.help)
+			code = print_help(argv[0]);
+		else
+			code = options.resume ? compare_resumed(&options) : compare_new(&options);
+	}
+	options_free(&options);
+	return code;
+}
+
+int cmd_report(int argc, char **argv)
+{
+	struct options options;
+	struct session session;
+	struct analysis analysis;
+	int code = EXIT_CANNOT;
+
+	if (!options_read(&options, argc, argv, false)) {
+		;
+	} else if (options.help) {
+		code = print_help(argv[0]);
+	} else if (options.nr_variants != 1) {
+		message("report what? kpolicy report DIR, a directory written with --output");
+	} else if (load_session(&options, options.variants[0], &session)) {
+		analysis_init(&analysis, &session);
+		analysis_load(&analysis);
+		analysis_finish(&analysis);
+		if (!analysis.rounds)
+			message("%s: no round is complete", session.dir);
+		else if (print_all(&options, &analysis))
+			code = compare_exit_code(&options, &analysis, ROUNDS_SPENT);
+		analysis_free(&analysis);
+		session_close(&session);
+	}
+	options_free(&options);
+	return code;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Where one variant overtakes another along an option's values. Free of I/O. */
+#ifndef KPOLICY_TOOLS_CROSSOVER_H
+#define KPOLICY_TOOLS_CROSSOVER_H
+
+#include <stddef.h>
+
+/* A measured value of the option: the ratio there, with its interval. */
+struct curve_point {
+	double x;
+	double ratio, low, high;
+};
+
+struct crossover {
+	double x;	  /* where the ratio is 1 */
+	double low, high; /* the interval there holds 1 from low to high */
+};
+
+/*
+ * Finds the crossovers of the curve through @nr points with rising, positive x, between which the
+ * logarithms of x and ratio are taken as straight. The uncertainty runs from where the last interval
+ * that leaves out 1 ends on one side to where the first one begins on the other; it is the end of
+ * the curve where there is none. Returns how many it found, at most @most of them in @found.
+ */
+size_t crossover_find(const struct curve_point *points, size_t nr, struct crossover *found,
+		      size_t most);
+
+#endif

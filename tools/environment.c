@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "environment.h"
+#include "util.h"
+
+static void set_text(json_t *object, const char *key, const char *text)
+{
+	if (text && *text)
+		json_object_set_new(object, key, json_string(text));
+}
+
+static void set_line(json_t *object, const char *key, const char *path)
+{
+	char *line = read_line(path);
+
+	set_text(object, key, line);
+	free(line);
+}
+
+/* The first value of a 'key : value' file such as /proc/cpuinfo. */
+static char *value_in(const char *path, const char *key)
+{
+	char *text = read_whole(path, NULL);
+	const char *at = text ? strstr(text, key) : NULL;
+	char *value = NULL;
+
+	if (at) {
+		at += strcspn(at, ":\n");
+		at += strspn(at, ": \t");
+		value = format("%.*s", (int)strcspn(at, "\n"), at);
+	}
+	free(text);
+	return value;
+}
+
+static void collect_machine(json_t *env, const struct session *session)
+{
+	struct utsname name;
+	char *cpu = value_in("/proc/cpuinfo", "model name");
+	char *memory = value_in("/proc/meminfo", "MemTotal");
+
+	if (!uname(&name)) {
+		char *kernel = format("%s %s %s", name.sysname, name.release, name.machine);
+
+		set_text(env, "kernel", kernel);
+		free(kernel);
+	}
+	set_text(env, "fio", session->fio_version);
+	set_text(env, "cpu", cpu);
+	json_object_set_new(env, "cpus", json_integer(sysconf(_SC_NPROCESSORS_ONLN)));
+	set_text(env, "memory", memory);
+	set_line(env, "governor", "/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor");
+	set_line(env, "clocksource",
+		 "/sys/devices/system/clocksource/clocksource0/current_clocksource");
+	free(cpu);
+	free(memory);
+}
+
+/* ---- file system --------------------------------------------------------------------------- */
+
+/* A line of mountinfo: id parent major:minor root point options ... - type source options */
+static bool take_mount(json_t *target, char *line, dev_t dev)
+{
+	unsigned int major_nr, minor_nr;
+	char point[4096], options[1024], type[64], source[1024], super[2048];
+	const char *dash = strstr(line, " - ");
+
+	if (!dash || sscanf(line, "%*d %*d %u:%u %*s %4095s %1023s", &major_nr, &minor_nr, point,
+			    options) != 4)
+		return false;
+	if (makedev(major_nr, minor_nr) != dev)
+		return false;
+	if (sscanf(dash + 3, "%63s %1023s %2047s", type, source, super) != 3)
+		return false;
+	set_text(target, "file_system", type);
+	set_text(target, "mount_point", point);
+	char *all = format("%s,%s", options, super);
+
+	set_text(target, "mount_options", all);
+	free(all);
+	return true;
+}
+
+static void collect_mount(json_t *target, dev_t dev)
+{
+	char *text = read_whole("/proc/self/mountinfo", NULL);
+	char *rest = text, *line;
+
+	while ((line = strsep(&rest, "\n")))
+		if (take_mount(target, line, dev))
+			break;
+	free(text);
+}
+
+/* ---- device -------------------------------------------------------------------------------- */
+
+static void collect_queue(json_t *target, const char *disk)
+{
+	static const char *const attributes[] = {
+		"scheduler",	 "logical_block_size", "physical_block_size", "max_sectors_kb",
+		"max_segments",	 "max_segment_size",   "chunk_sectors",	      "nr_requests",
+		"read_ahead_kb", "rotational",	       "write_cache",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(attributes); i++) {
+		char *path = format("%s/queue/%s", disk, attributes[i]);
+
+		set_line(target, attributes[i], path);
+		free(path);
+	}
+	char *model = format("%s/device/model", disk);
+
+	set_line(target, "model", model);
+	free(model);
+}
+
+static void collect_device(json_t *target, dev_t dev)
+{
+	char *link = format("/sys/dev/block/%u:%u", major(dev), minor(dev));
+	char *dir = realpath(link, NULL);
+
+	free(link);
+	if (!dir)
+		return;
+	char *partition = format("%s/partition", dir);
+
+	set_text(target, "device", strrchr(dir, '/') + 1);
+	if (!access(partition, F_OK)) /* the queue is the disk's */
+		*strrchr(dir, '/') = '\0';
+	collect_queue(target, dir);
+	free(partition);
+	free(dir);
+}
+
+/* Files that fio has yet to make are in a directory that is there. */
+static bool find_file(const char *path, struct stat *st)
+{
+	char *at = xstrdup(path);
+	bool found = !stat(at, st);
+
+	while (!found && strrchr(at, '/') && strrchr(at, '/') != at) {
+		*strrchr(at, '/') = '\0';
+		found = !stat(at, st);
+	}
+	free(at);
+	return found || !stat(".", st);
+}
+
+static json_t *collect_target(const char *path)
+{
+	json_t *target = json_object();
+	struct stat st;
+
+	set_text(target, "path", path);
+	if (!find_file(path, &st))
+		return target;
+	if (S_ISBLK(st.st_mode)) {
+		collect_device(target, st.st_rdev);
+	} else {
+		collect_mount(target, st.st_dev);
+		collect_device(target, st.st_dev);
+	}
+	return target;
+}
+
+json_t *environment_collect(const struct session *session)
+{
+	json_t *env = json_object(), *targets = json_array();
+
+	collect_machine(env, session);
+	for (size_t i = 0; i < session->files.nr; i++)
+		json_array_append_new(targets, collect_target(session->files.line[i]));
+	if (json_array_size(targets))
+		json_object_set(env, "targets", targets);
+	json_decref(targets);
+	return env;
+}
+
+static void add_lines(const json_t *object, const char *head, struct lines *lines)
+{
+	const char *key;
+	json_t *value;
+
+	json_object_foreach ((json_t *)object, key, value) {
+		if (json_is_string(value))
+			lines_add(lines, "%s%s: %s", head, key, json_string_value(value));
+		else if (json_is_integer(value))
+			lines_add(lines, "%s%s: %lld", head, key,
+				  (long long)json_integer_value(value));
+	}
+}
+
+void environment_lines(const json_t *environment, struct lines *lines)
+{
+	const json_t *targets = json_object_get(environment, "targets");
+
+	add_lines(environment, "", lines);
+	for (size_t i = 0; i < json_array_size(targets); i++)
+		add_lines(json_array_get(targets, i), "target ", lines);
+}

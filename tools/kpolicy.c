@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The kpolicy command: which command is meant, and its help. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands.h"
+#include "kpolicy.h"
+#include "run.h"
+#include "text.h"
+#include "util.h"
+#include "variant.h"
+
+struct command {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *help;
+};
+
+static const char help_all[] =
+	"kpolicy compares Linux I/O policies under your own fio job.\n"
+	"\n"
+	"  kpolicy compare JOB.fio VARIANT VARIANT...   which is faster, how sure, why\n"
+	"  kpolicy compare VARIANT... -- fio --name=... the same for a fio command line\n"
+	"  kpolicy sweep JOB.fio VARIANT... --over bs=4k,8k,64k\n"
+	"  kpolicy report DIR                           print a result again\n"
+	"  kpolicy list [POLICY]                        the variants\n"
+	"  kpolicy show VARIANT                         what one does and leaves out\n"
+	"  kpolicy seeds                                published figures beside yours\n"
+	"\n"
+	"A variant is ENGINE:POLICY[,option=value...], ENGINE:kernel=VERSION or native.\n"
+	"kpolicy COMMAND --help says more, man kpolicy all.\n";
+
+static const char help_compare[] =
+	"kpolicy compare JOB.fio VARIANT VARIANT... [OPTION...] [-- fio ARG...]\n"
+	"The first variant is the control. The job file is only read.\n"
+	"\n"
+	"  --set KEY=VALUE       a job or engine option for every run; may be repeated\n"
+	"  --runtime S, --size S, --target PATH     the same for the usual ones\n"
+	"  --cpus LIST           pin every job\n"
+	"  --show                print how the job file changes; run nothing\n"
+	"  --strict              refuse rather than drop an option\n"
+	"  --force               run what is not comparable\n"
+	"  --destructive         may write block devices\n"
+	"  --allow-exec          may run exec_prerun and the like\n"
+	"  --precision PCT       width of the interval to reach (2)\n"
+	"  --rounds N, --time T  at most so many rounds (32), so long (90s, 10m, 2h)\n"
+	"  --timeout T           one run at most        --keep-going  past a failed run\n"
+	"  --fio PATH            another fio            --engine-dir DIR\n"
+	"  --format F            text, markdown, csv or json\n"
+	"  --plot FILE.svg|png   ratios, latencies      --html FILE   all on one page\n"
+	"  --output DIR          keep everything        --resume DIR  go on with it\n"
+	"  --fail-if-slower PCT  exit 3 when the whole interval is\n"
+	"  --fail-if-undecided   exit 4                 --quiet       no progress\n"
+	"\n"
+	"Exit codes: 0 done, 2 cannot, 3 slower, 4 undecided, 128 + signal.\n";
+
+static const char help_sweep[] =
+	"kpolicy sweep JOB.fio VARIANT VARIANT... --over KEY=VALUES [OPTION...]\n"
+	"Compares at each value of a job or engine option; finds where variants cross.\n"
+	"\n"
+	"  --over bs=4k,16k,64k      these values\n"
+	"  --over bs=4k:1m*2         from 4k to 1m, each twice the one before\n"
+	"  --over iodepth=1:16+5     from 1 to 16 in steps of 5\n"
+	"\n"
+	"The options of compare hold, but for --show, --html and --resume. --plot draws\n"
+	"a curve per variant. --output DIR keeps each point as a comparison of its own:\n"
+	"kpolicy report DIR/bs=4k.\n";
+
+static const char help_report[] =
+	"kpolicy report DIR [--format F] [--plot FILE] [--html FILE]\n"
+	"                   [--fail-if-slower PCT] [--fail-if-undecided]\n"
+	"Prints a comparison that was run with --output DIR again. Nothing is run.\n";
+
+static const char help_list[] =
+	"kpolicy list [POLICY]\n"
+	"The variants: the kernels that had them, the commit, what they do.\n";
+
+static const char help_show[] = "kpolicy show VARIANT\n"
+				"What a variant does, what it leaves out, where it comes from.\n";
+
+static const char help_seeds[] =
+	"kpolicy seeds [N...] [--device PATH] [OPTION...]\n"
+	"The five published reports, or those named: their figures beside yours.\n"
+	"\n"
+	"  --device PATH   measure this device or file; writing a block device needs\n"
+	"                  --destructive. Without it the null device stands in.\n"
+	"\n"
+	"Most options of compare hold. --runtime (1) and --rounds (8) say how long.\n";
+
+static const struct command commands[] = {
+	{ "compare", cmd_compare, help_compare }, { "sweep", cmd_sweep, help_sweep },
+	{ "report", cmd_report, help_report },	  { "list", cmd_list, help_list },
+	{ "show", cmd_show, help_show },	  { "seeds", cmd_seeds, help_seeds },
+};
+
+static const struct command *find_command(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		if (!strcmp(commands[i].name, name))
+			return &commands[i];
+	return NULL;
+}
+
+int print_help(const char *command)
+{
+	const struct command *c = command ? find_command(command) : NULL;
+
+	fputs(c ? c->help : help_all, stdout);
+	return fflush(stdout) ? EXIT_CANNOT : EXIT_DONE;
+}
+
+static int unknown_command(const char *name)
+{
+	const char *names[ARRAY_SIZE(commands) + 1] = { NULL };
+
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		names[i] = commands[i].name;
+	const char *near = text_nearest(name, names);
+
+	if (near)
+		message("no command '%s': did you mean '%s'?", name, near);
+	else
+		message("no command '%s': see kpolicy --help", name);
+	return EXIT_CANNOT;
+}
+
+static const char *const *names_of(const struct kp_policy *policy)
+{
+	const char **names = xcalloc(policy->nr_rows + 2, sizeof(*names));
+
+	for (unsigned int i = 0; i < policy->nr_rows; i++)
+		names[i] = kp_policy_variant(policy, i)->name;
+	names[policy->nr_rows] = "none";
+	return names;
+}
+
+/* The policies that variants are checked against, and suggested from. They stay to the end. */
+static const char *const *policies_of(const char *engine)
+{
+	static const char *const *names[16];
+
+	for (size_t i = 0; i < ARRAY_SIZE(names) && kp_policies[i]; i++) {
+		if (strcmp(kp_policies[i]->name, engine))
+			continue;
+		if (!names[i])
+			names[i] = names_of(kp_policies[i]);
+		return names[i];
+	}
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc < 2) {
+		message("which command? see kpolicy --help");
+		return EXIT_CANNOT;
+	}
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
+		return print_help(argc > 2 ? argv[2] : NULL);
+	if (!strcmp(argv[1], "--version")) {
+		puts("kpolicy " KP_VERSION);
+		return EXIT_DONE;
+	}
+	const struct command *command = find_command(argv[1]);
+
+	if (!command)
+		return unknown_command(argv[1]);
+	int ret = run_init();
+
+	if (ret) {
+		message("cannot adopt fio's jobs: %s", strerror(-ret));
+		return EXIT_CANNOT;
+	}
+	variant_set_policies(policies_of);
+	return command->run(argc - 1, argv + 1);
+}

@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "session.h"
+
+#define SESSION_FORMAT 1
+
+/* ---- names --------------------------------------------------------------------------------- */
+
+unsigned int session_slots(const struct session *session)
+{
+	return session->nr_variants + 1;
+}
+
+unsigned int session_slot_variant(const struct session *session, unsigned int slot)
+{
+	return slot % session->nr_variants;
+}
+
+char *session_job_path(const struct session *session, size_t variant)
+{
+	return format("%s/jobs/%zu.fio", session->dir, variant);
+}
+
+char *session_run_path(const struct session *session, unsigned int round, unsigned int slot,
+		       const char *suffix)
+{
+	return format("%s/runs/r%03u.s%u.%s", session->dir, round, slot, suffix);
+}
+
+char *session_counters_path(const struct session *session, size_t variant)
+{
+	return format("%s/runs/%zu.counters", session->dir, variant);
+}
+
+/* ---- directory ----------------------------------------------------------------------------- */
+
+/* @made: was it not there? May be NULL. */
+static int make_dir(char *path, bool *made, char **error)
+{
+	int ret = mkdir(path, 0777) ? -errno : 0;
+
+	if (made)
+		*made = !ret;
+	if (ret == -EEXIST)
+		ret = 0;
+
+	if (ret)
+		*error = format("%s: %s", path, strerror(-ret));
+	free(path);
+	return ret;
+}
+
+int session_create(struct session *session, const char *dir, char **error)
+{
+	char template[] = "/tmp/kpolicy-XXXXXX";
+	int ret;
+
+	if (!dir) {
+		const char *made = mkdtemp(template);
+
+		if (!made) {
+			*error = format("%s: %s", template, strerror(errno));
+			return -errno;
+		}
+		session->dir = xstrdup(made);
+		session->temporary = true;
+	} else {
+		ret = make_dir(xstrdup(dir), &session->made, error);
+		if (ret)
+			return ret;
+		char *taken = format("%s/session.json", dir);
+		bool used = !access(taken, F_OK);
+
+		free(taken);
+		if (used) {
+			*error = format("%s holds a comparison: --resume %s goes on with it", dir,
+					dir);
+			return -EEXIST;
+		}
+		session->dir = realpath(dir, NULL);
+		if (!session->dir) {
+			*error = format("%s: %s", dir, strerror(errno));
+			return -errno;
+		}
+	}
+	ret = make_dir(format("%s/jobs", session->dir), NULL, error);
+	if (!ret)
+		ret = make_dir(format("%s/runs", session->dir), NULL, error);
+	return ret;
+}
+
+void session_close(struct session *session)
+{
+	if ((session->temporary || session->made) && session->dir)
+		remove_tree(session->dir);
+	for (size_t i = 0; i < session->nr_variants; i++) {
+		struct session_variant *v = &session->variants[i];
+
+		free(v->text);
+		free(v->engine);
+		for (char **arg = v->args; arg && *arg; arg++)
+			free(*arg);
+		free(v->args);
+	}
+	for (size_t i = 0; i < session->nr_jobs; i++) {
+		free(session->jobs[i].name);
+		free(session->jobs[i].fixed_ratio);
+	}
+	free(session->variants);
+	free(session->jobs);
+	free(session->dir);
+	free(session->title);
+	free(session->fio);
+	free(session->fio_version);
+	free(session->cwd);
+	lines_free(&session->files);
+	lines_free(&session->warnings);
+	lines_free(&session->failures);
+	*session = (struct session){ 0 };
+}
+
+static int dump_json(FILE *to, const void *value)
+{
+	if (json_dumpf(value, to, JSON_INDENT(2) | JSON_REAL_PRECISION(10)))
+		return errno ? -errno : -EIO;
+	return fputc('\n', to) == EOF ? -EIO : 0;
+}
+
+int session_write_json(const struct session *session, const char *name, const json_t *value,
+		       char **error)
+{
+	char *path = format("%s/%s", session->dir, name);
+
+	errno = 0;
+	int ret = write_whole(path, dump_json, value);
+	if (ret)
+		*error = format("%s: %s", path, strerror(-ret));
+	free(path);
+	return ret;
+}
+
+/* ---- session.json -------------------------------------------------------------------------- */
+
+static json_t *json_text(const char *text)
+{
+	return text ? json_string(text) : json_null();
+}
+
+static json_t *pack_lines(char *const *line, size_t nr)
+{
+	json_t *array = json_array();
+
+	for (size_t i = 0; i < nr; i++)
+		json_array_append_new(array, json_string(line[i]));
+	return array;
+}
+
+static json_t *pack_variant(const struct session_variant *v)
+{
+	size_t nr = 0;
+
+	while (v->args && v->args[nr])
+		nr++;
+	return json_pack("{s:s, s:o, s:b, s:o}", "text", v->text, "engine", json_text(v->engine),
+			 "off", v->off, "args", pack_lines(v->args, nr));
+}
+
+static json_t *pack_job(const struct session_job *job)
+{
+	return json_pack("{s:s, s:i, s:b, s:b, s:o, s:f}", "name", job->name, "group",
+			 (int)job->group, "counted", job->counted, "fixed_work", job->fixed_work,
+			 "fixed_ratio", json_text(job->fixed_ratio), "seconds", job->seconds);
+}
+
+static json_t *pack_session(const struct session *s)
+{
+	json_t *variants = json_array(), *jobs = json_array();
+
+	for (size_t i = 0; i < s->nr_variants; i++)
+		json_array_append_new(variants, pack_variant(&s->variants[i]));
+	for (size_t i = 0; i < s->nr_jobs; i++)
+		json_array_append_new(jobs, pack_job(&s->jobs[i]));
+	return json_pack(
+		"{s:i, s:s, s:s, s:s, s:s, s:o, s:o, s:i, s:f, s:f, s:f, s:b, s:o, s:o, s:o}",
+		"format", SESSION_FORMAT, "title", s->title, "fio", s->fio, "fio_version",
+		s->fio_version, "cwd", s->cwd, "variants", variants, "jobs", jobs, "max_rounds",
+		(int)s->max_rounds, "precision", s->precision, "time", s->time, "timeout",
+		s->timeout, "keep_going", s->keep_going, "files",
+		pack_lines(s->files.line, s->files.nr), "warnings",
+		pack_lines(s->warnings.line, s->warnings.nr), "failures",
+		pack_lines(s->failures.line, s->failures.nr));
+}
+
+int session_save(const struct session *session, char **error)
+{
+	json_t *value = pack_session(session);
+	int ret = session_write_json(session, "session.json", value, error);
+
+	json_decref(value);
+	return ret;
+}
+
+static char *take_text(const json_t *value)
+{
+	return json_is_string(value) ? xstrdup(json_string_value(value)) : NULL;
+}
+
+static void take_lines(const json_t *array, struct lines *lines)
+{
+	for (size_t i = 0; i < json_array_size(array); i++)
+		lines_add(lines, "%s", json_string_value(json_array_get(array, i)));
+}
+
+static void take_variant(const json_t *value, struct session_variant *v)
+{
+	const json_t *args = json_object_get(value, "args");
+	size_t nr = json_array_size(args);
+
+	v->text = take_text(json_object_get(value, "text"));
+	v->engine = take_text(json_object_get(value, "engine"));
+	v->off = json_is_true(json_object_get(value, "off"));
+	v->args = xcalloc(nr + 1, sizeof(*v->args));
+	for (size_t i = 0; i < nr; i++)
+		v->args[i] = take_text(json_array_get(args, i));
+}
+
+static void take_job(const json_t *value, struct session_job *job)
+{
+	job->name = take_text(json_object_get(value, "name"));
+	job->group = json_integer_value(json_object_get(value, "group"));
+	job->counted = json_is_true(json_object_get(value, "counted"));
+	job->fixed_work = json_is_true(json_object_get(value, "fixed_work"));
+	job->fixed_ratio = take_text(json_object_get(value, "fixed_ratio"));
+	job->seconds = json_number_value(json_object_get(value, "seconds"));
+}
+
+static bool take_session(const json_t *value, struct session *s)
+{
+	const json_t *variants = json_object_get(value, "variants");
+	const json_t *jobs = json_object_get(value, "jobs");
+	bool whole = true;
+
+	s->title = take_text(json_object_get(value, "title"));
+	s->fio = take_text(json_object_get(value, "fio"));
+	s->fio_version = take_text(json_object_get(value, "fio_version"));
+	s->cwd = take_text(json_object_get(value, "cwd"));
+	s->max_rounds = json_integer_value(json_object_get(value, "max_rounds"));
+	s->precision = json_number_value(json_object_get(value, "precision"));
+	s->time = json_number_value(json_object_get(value, "time"));
+	s->timeout = json_number_value(json_object_get(value, "timeout"));
+	s->keep_going = json_is_true(json_object_get(value, "keep_going"));
+	take_lines(json_object_get(value, "files"), &s->files);
+	take_lines(json_object_get(value, "warnings"), &s->warnings);
+	take_lines(json_object_get(value, "failures"), &s->failures);
+
+	s->nr_variants = json_array_size(variants);
+	s->variants = xcalloc(s->nr_variants, sizeof(*s->variants));
+	for (size_t i = 0; i < s->nr_variants; i++) {
+		take_variant(json_array_get(variants, i), &s->variants[i]);
+		whole = whole && s->variants[i].text;
+	}
+	s->nr_jobs = json_array_size(jobs);
+	s->jobs = xcalloc(s->nr_jobs, sizeof(*s->jobs));
+	for (size_t i = 0; i < s->nr_jobs; i++) {
+		take_job(json_array_get(jobs, i), &s->jobs[i]);
+		whole = whole && s->jobs[i].name;
+	}
+	return whole && s->title && s->fio && s->fio_version && s->cwd && s->nr_variants &&
+	       s->max_rounds >= 1 && s->precision > 0;
+}
+
+int session_load(struct session *session, const char *dir, char **error)
+{
+	char *path = format("%s/session.json", dir);
+	char *text = read_whole(path, NULL);
+	json_error_t why;
+	int ret = 0;
+
+	*session = (struct session){ 0 };
+	if (!text) {
+		ret = -errno;
+		*error = format("%s: %s: not a directory written with --output", path,
+				strerror(errno));
+		free(path);
+		return ret;
+	}
+	json_t *value = json_loads(text, 0, &why);
+
+	if (!value)
+		*error = format("%s:%d: %s", path, why.line, why.text);
+	else if (json_integer_value(json_object_get(value, "format")) != SESSION_FORMAT ||
+		 !take_session(value, session))
+		*error = format("%s: not a session of this kpolicy", path);
+	else
+		session->dir = realpath(dir, NULL);
+	if (!session->dir) {
+		session_close(session);
+		ret = -EINVAL;
+	}
+	json_decref(value);
+	free(text);
+	free(path);
+	return ret;
+}
+
+/* ---- rounds -------------------------------------------------------------------------------- */
+
+/* fio names a job by its section; with group_reporting by the first of the group. */
+void session_classify(struct run_result *run, const void *arg)
+{
+	const struct session *session = arg;
+
+	for (size_t i = 0; i < run->nr_jobs; i++)
+		for (size_t j = 0; j < session->nr_jobs; j++)
+			if (!strcmp(run->jobs[i].name, session->jobs[j].name) &&
+			    run->jobs[i].group == session->jobs[j].group)
+				run->jobs[i].counted = session->jobs[j].counted;
+}
+
+static bool read_run(const struct session *session, unsigned int round, unsigned int slot,
+		     struct run_result *run, json_t **counters)
+{
+	char *path = session_run_path(session, round, slot, "json");
+	char *counters_path = session_run_path(session, round, slot, "counters");
+	char *error = NULL;
+	bool good = !access(path, F_OK) && !result_read(path, run, &error);
+
+	if (good) {
+		session_classify(run, session);
+		char *failure = result_error(run);
+
+		if (!failure)
+			failure = result_idle(run);
+		good = !failure;
+		free(failure);
+	}
+	*counters = good ? json_load_file(counters_path, 0, NULL) : NULL;
+	free(error);
+	free(counters_path);
+	free(path);
+	return good;
+}
+
+bool session_read_round(const struct session *session, unsigned int round, struct run_result *runs,
+			json_t **counters)
+{
+	bool whole = true;
+
+	for (unsigned int slot = 0; slot < session_slots(session); slot++) {
+		runs[slot] = (struct run_result){ 0 };
+		counters[slot] = NULL;
+	}
+	for (unsigned int slot = 0; whole && slot < session_slots(session); slot++)
+		whole = read_run(session, round, slot, &runs[slot], &counters[slot]);
+	if (!whole)
+		session_free_round(session, runs, counters);
+	return whole;
+}
+
+void session_free_round(const struct session *session, struct run_result *runs, json_t **counters)
+{
+	for (unsigned int slot = 0; slot < session_slots(session); slot++) {
+		result_free(&runs[slot]);
+		json_decref(counters[slot]);
+	}
+}

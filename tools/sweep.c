@@ -1,0 +1,470 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* kpolicy sweep: one comparison per value of an option, their curve, and where it crosses 1. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "axis.h"
+#include "commands.h"
+#include "compare.h"
+#include "crossover.h"
+#include "plot.h"
+#include "units.h"
+
+#define MOST_CROSSING 8
+
+/* What a point of the sweep says of one variant; the control has a ratio of 1. */
+struct sample {
+	double value; /* of the deciding figure */
+	bool judged;
+	enum quantity quantity;
+	struct judge_estimate estimate;
+	enum verdict verdict;
+};
+
+struct sweep {
+	const struct options *options;
+	struct axis axis;
+	struct sample *samples; /* [point][variant] */
+	size_t points;		/* measured */
+	struct lines warnings;
+};
+
+/* ---- measuring ----------------------------------------------------------------------------- */
+
+static struct sample *sample_of(const struct sweep *sweep, size_t point, size_t variant)
+{
+	return &sweep->samples[point * sweep->options->nr_variants + variant];
+}
+
+/* Groups stay apart in compare; the curve is that of the first. */
+static void take_samples(struct sweep *sweep, const struct analysis *a)
+{
+	for (size_t v = 1; v < sweep->options->nr_variants; v++) {
+		const struct compared *c = NULL;
+
+		for (unsigned int group = 0; !c && group < a->nr_groups; group++)
+			c = analysis_deciding(a, group, v);
+		if (!c)
+			continue;
+		*sample_of(sweep, sweep->points, 0) =
+			(struct sample){ .value = c->control, .quantity = c->figure->quantity };
+		*sample_of(sweep, sweep->points, v) = (struct sample){
+			.value = c->value,
+			.judged = c->judged,
+			.quantity = c->figure->quantity,
+			.estimate = c->estimate,
+			.verdict = c->verdict,
+		};
+	}
+	for (size_t i = 0; i < a->warnings.nr; i++)
+		lines_add(&sweep->warnings, "%s=%s: %s", sweep->axis.key,
+			  sweep->axis.values[sweep->points].text, a->warnings.line[i]);
+	if (a->nr_groups > 1 && !sweep->points)
+		lines_add(&sweep->warnings,
+			  "the job has %u stonewall groups: this is the first one", a->nr_groups);
+}
+
+static char *point_dir(const struct sweep *sweep, size_t point)
+{
+	if (!sweep->options->output)
+		return NULL;
+	return format("%s/%s=%s", sweep->options->output, sweep->axis.key,
+		      sweep->axis.values[point].text);
+}
+
+static int run_point(struct sweep *sweep, struct options *options)
+{
+	const struct axis_value *value = &sweep->axis.values[sweep->points];
+	char *dir = point_dir(sweep, sweep->points);
+	struct session session;
+	struct analysis analysis;
+	int code = EXIT_CANNOT;
+
+	if (!options->quiet)
+		fprintf(stderr, "%s=%s, %zu of %zu\n", sweep->axis.key, value->text,
+			sweep->points + 1, sweep->axis.nr);
+	options_set(options, sweep->axis.key, value->text);
+	if (compare_prepare(options, dir, &session)) {
+		enum rounds_end end = compare_run(options, &session, &analysis);
+
+		code = compare_exit_code(options, &analysis, end);
+		if (analysis.nr_deciding) {
+			take_samples(sweep, &analysis);
+			sweep->points++;
+		}
+		analysis_free(&analysis);
+		session_close(&session);
+	}
+	free(dir);
+	return code;
+}
+
+/* Every point is measured; the worst of their exit codes is the sweep's. */
+static int run_points(struct sweep *sweep, struct options *options)
+{
+	int code = EXIT_DONE;
+
+	if (options->output && mkdir(options->output, 0777) && errno != EEXIST) {
+		message("%s: %s", options->output, strerror(errno));
+		return EXIT_CANNOT;
+	}
+	for (size_t i = 0; i < sweep->axis.nr; i++) {
+		int point = run_point(sweep, options);
+
+		if (point == EXIT_CANNOT || point >= 128)
+			return point;
+		if (point == EXIT_SLOWER || code == EXIT_DONE)
+			code = point;
+	}
+	return code;
+}
+
+/* ---- crossovers ---------------------------------------------------------------------------- */
+
+static size_t curve_of(const struct sweep *sweep, size_t variant, struct curve_point *points)
+{
+	size_t nr = 0;
+
+	for (size_t i = 0; i < sweep->points; i++) {
+		const struct sample *s = sample_of(sweep, i, variant);
+
+		if (s->judged && sweep->axis.values[i].number > 0)
+			points[nr++] = (struct curve_point){ sweep->axis.values[i].number,
+							     s->estimate.ratio, s->estimate.low,
+							     s->estimate.high };
+	}
+	return nr;
+}
+
+static char *axis_text(const struct axis *axis, double x)
+{
+	return axis->bytes ? format_bytes(x) : format_number(x);
+}
+
+static void describe_crossing(const struct sweep *sweep, size_t variant,
+			      const struct crossover *crossing, struct lines *lines)
+{
+	char *at = axis_text(&sweep->axis, crossing->x);
+	char *low = axis_text(&sweep->axis, crossing->low);
+	char *high = axis_text(&sweep->axis, crossing->high);
+
+	lines_add(lines, "%s crosses %s at %s=%s, between %s and %s",
+		  sweep->options->variants[variant], sweep->options->variants[0], sweep->axis.key,
+		  at, low, high);
+	free(at);
+	free(low);
+	free(high);
+}
+
+static void find_crossings(const struct sweep *sweep, struct lines *lines)
+{
+	struct curve_point *points = xcalloc(sweep->points, sizeof(*points));
+	struct crossover found[MOST_CROSSING];
+
+	for (size_t v = 1; v < sweep->options->nr_variants; v++) {
+		size_t nr = curve_of(sweep, v, points);
+		size_t crossings = crossover_find(points, nr, found, MOST_CROSSING);
+
+		for (size_t i = 0; i < crossings && i < MOST_CROSSING; i++)
+			describe_crossing(sweep, v, &found[i], lines);
+		if (!crossings && nr)
+			lines_add(lines, "%s and %s do not cross", sweep->options->variants[v],
+				  sweep->options->variants[0]);
+	}
+	free(points);
+}
+
+/* ---- printing ------------------------------------------------------------------------------ */
+
+static void fill_words(const struct sweep *sweep, struct table *table)
+{
+	static const char *heads[] = {
+		"", "variant", "decides", "ratio", "95 % interval", "verdict"
+	};
+
+	table_init(table, NULL, heads, ARRAY_SIZE(heads), 2);
+	for (size_t i = 0; i < sweep->points; i++) {
+		for (size_t v = 0; v < sweep->options->nr_variants; v++) {
+			const struct sample *s = sample_of(sweep, i, v);
+
+			table_add(table,
+				  v ? xstrdup("")
+				    : format("%s=%s", sweep->axis.key, sweep->axis.values[i].text));
+			table_add(table, xstrdup(sweep->options->variants[v]));
+			char *value = format_quantity(s->quantity, s->value);
+
+			table_add(table, s->quantity == Q_TIME ? xstrdup(value)
+							       : format("%s IOPS", value));
+			free(value);
+			table_add(table, s->judged ? format("%.3f", s->estimate.ratio)
+						   : xstrdup(v ? "-" : "1"));
+			table_add(table, s->judged ? report_interval(&s->estimate) : xstrdup(""));
+			table_add_mood(table, xstrdup(v ? verdict_name(s->verdict) : "control"),
+				       v ? report_mood(s->verdict) : MOOD_PLAIN);
+		}
+	}
+}
+
+static char *raw(bool there, double value)
+{
+	return there ? format("%.10g", value) : xstrdup("");
+}
+
+static void fill_raw(const struct sweep *sweep, struct table *table)
+{
+	static const char *heads[] = { "option", "value", "variant", "figure", "measured",
+				       "ratio",	 "low",	  "high",    "verdict" };
+
+	table_init(table, NULL, heads, ARRAY_SIZE(heads), 0);
+	for (size_t i = 0; i < sweep->points; i++) {
+		for (size_t v = 0; v < sweep->options->nr_variants; v++) {
+			const struct sample *s = sample_of(sweep, i, v);
+
+			table_add(table, xstrdup(sweep->axis.key));
+			table_add(table, raw(true, sweep->axis.values[i].number));
+			table_add(table, xstrdup(sweep->options->variants[v]));
+			table_add(table, xstrdup(quantity_kinds[s->quantity].name));
+			table_add(table, raw(true, s->value));
+			table_add(table, raw(s->judged, s->estimate.ratio));
+			table_add(table, raw(s->judged, s->estimate.low));
+			table_add(table, raw(s->judged, s->estimate.high));
+			table_add(table, xstrdup(v ? verdict_name(s->verdict) : "control"));
+		}
+	}
+}
+
+static json_t *json_sample(const struct sweep *sweep, size_t point, size_t variant)
+{
+	const struct sample *s = sample_of(sweep, point, variant);
+	json_t *value =
+		json_pack("{s:f, s:s, s:s, s:f}", sweep->axis.key, sweep->axis.values[point].number,
+			  "variant", sweep->options->variants[variant], "figure",
+			  quantity_kinds[s->quantity].name, "value", s->value);
+
+	if (s->judged)
+		json_object_update_new(value,
+				       json_pack("{s:f, s:f, s:f, s:s}", "ratio", s->estimate.ratio,
+						 "low", s->estimate.low, "high", s->estimate.high,
+						 "verdict", verdict_name(s->verdict)));
+	return value;
+}
+
+static json_t *json_curve(const struct sweep *sweep, size_t variant)
+{
+	struct curve_point *points = xcalloc(sweep->points, sizeof(*points));
+	struct crossover found[MOST_CROSSING];
+	size_t nr = crossover_find(points, curve_of(sweep, variant, points), found, MOST_CROSSING);
+	json_t *array = json_array();
+
+	for (size_t i = 0; i < nr && i < MOST_CROSSING; i++)
+		json_array_append_new(array,
+				      json_pack("{s:s, s:f, s:f, s:f}", "variant",
+						sweep->options->variants[variant], "at", found[i].x,
+						"low", found[i].low, "high", found[i].high));
+	free(points);
+	return array;
+}
+
+static void print_json(const struct sweep *sweep, FILE *to)
+{
+	json_t *points = json_array(), *crossings = json_array(), *warnings = json_array();
+
+	for (size_t i = 0; i < sweep->points; i++)
+		for (size_t v = 0; v < sweep->options->nr_variants; v++)
+			json_array_append_new(points, json_sample(sweep, i, v));
+	for (size_t v = 1; v < sweep->options->nr_variants; v++) {
+		json_t *curve = json_curve(sweep, v);
+
+		json_array_extend(crossings, curve);
+		json_decref(curve);
+	}
+	for (size_t i = 0; i < sweep->warnings.nr; i++)
+		json_array_append_new(warnings, json_string(sweep->warnings.line[i]));
+	json_t *all = json_pack("{s:s, s:o, s:o, s:o}", "over", sweep->axis.key, "points", points,
+				"crossovers", crossings, "warnings", warnings);
+
+	json_dumpf(all, to, JSON_INDENT(2) | JSON_REAL_PRECISION(10));
+	fputc('\n', to);
+	json_decref(all);
+}
+
+static void print_lines(const struct lines *lines, FILE *to, bool markdown)
+{
+	if (lines->nr)
+		fputc('\n', to);
+	for (size_t i = 0; i < lines->nr; i++)
+		fprintf(to, "%s%s\n", markdown ? "- " : "", lines->line[i]);
+}
+
+static void print_words(const struct sweep *sweep, FILE *to, bool markdown)
+{
+	struct lines crossings = { 0 };
+	struct table table;
+
+	fill_words(sweep, &table);
+	if (markdown)
+		table_print_markdown(&table, to);
+	else
+		table_print_text(&table, to, table_colour(to));
+	find_crossings(sweep, &crossings);
+	print_lines(&crossings, to, markdown);
+	print_lines(&sweep->warnings, to, markdown);
+	lines_free(&crossings);
+	table_free(&table);
+}
+
+static bool print_sweep(const struct sweep *sweep, FILE *to)
+{
+	struct table table;
+
+	switch (sweep->options->format) {
+	case REPORT_TEXT:
+	case REPORT_MARKDOWN:
+		print_words(sweep, to, sweep->options->format == REPORT_MARKDOWN);
+		break;
+	case REPORT_CSV:
+		fill_raw(sweep, &table);
+		table_print_csv(&table, to);
+		table_free(&table);
+		break;
+	case REPORT_JSON:
+		print_json(sweep, to);
+		break;
+	}
+	if (!fflush(to) && !ferror(to))
+		return true;
+	message("cannot write the report: %s", strerror(errno));
+	return false;
+}
+
+/* ---- the curve ----------------------------------------------------------------------------- */
+
+/* Each variant's interval is the ratio's, applied to the control's value. */
+static void curve_data(FILE *s, const struct sweep *sweep, size_t variant)
+{
+	fprintf(s, "$curve%zu << EOD\n", variant);
+	for (size_t i = 0; i < sweep->points; i++) {
+		const struct sample *p = sample_of(sweep, i, variant);
+		double low = p->judged ? p->value * p->estimate.low / p->estimate.ratio : p->value;
+		double high =
+			p->judged ? p->value * p->estimate.high / p->estimate.ratio : p->value;
+
+		fprintf(s, "%g %g %g %g\n", sweep->axis.values[i].number, p->value, low, high);
+	}
+	fputs("EOD\n", s);
+}
+
+static void curve_ticks(FILE *s, const struct sweep *sweep)
+{
+	fputs("set xtics (", s);
+	for (size_t i = 0; i < sweep->points; i++) {
+		fputs(i ? ", " : "", s);
+		plot_quote(s, sweep->axis.values[i].text);
+		fprintf(s, " %g", sweep->axis.values[i].number);
+	}
+	fputs(")\n", s);
+}
+
+/* The largest measured value over the smallest. */
+static double value_spread(const struct sweep *sweep)
+{
+	double least = INFINITY, most = 0;
+
+	for (size_t i = 0; i < sweep->points; i++) {
+		for (size_t v = 0; v < sweep->options->nr_variants; v++) {
+			least = fmin(least, sample_of(sweep, i, v)->value);
+			most = fmax(most, sample_of(sweep, i, v)->value);
+		}
+	}
+	return most / least;
+}
+
+static void draw_sweep(FILE *s, const void *arg)
+{
+	const struct sweep *sweep = arg;
+	const struct axis_value *values = sweep->axis.values;
+	size_t nr = sweep->options->nr_variants;
+	bool time = sample_of(sweep, 0, 0)->quantity == Q_TIME;
+
+	for (size_t v = 0; v < nr; v++)
+		curve_data(s, sweep, v);
+	curve_ticks(s, sweep);
+	if (values[0].number > 0 && values[sweep->points - 1].number >= 8 * values[0].number)
+		fputs("set logscale x 2\n", s);
+	fputs("set offsets graph 0.04, graph 0.04, graph 0.08, graph 0\n"
+	      "set grid\nset key outside top horizontal\n",
+	      s);
+	fputs(value_spread(sweep) > 20 ? "set logscale y\n" : "set yrange [0:*]\n", s);
+	fputs("set xlabel ", s);
+	plot_quote(s, sweep->axis.key);
+	fprintf(s, "\nset ylabel '%s'\nplot ", time ? "time, s (less is faster)" : "IOPS");
+	for (size_t v = 0; v < nr; v++) {
+		fprintf(s,
+			"%s$curve%zu using 1:2:3:4 with yerrorlines pt 7 ps 0.8 lw 2 lc rgb '%s' "
+			"title ",
+			v ? ", " : "", v, plot_colour(v));
+		plot_quote(s, sweep->options->variants[v]);
+	}
+	fputc('\n', s);
+}
+
+/* ---- the command --------------------------------------------------------------------------- */
+
+static bool check_words(const struct options *options)
+{
+	if ((!options->input.path && !options->input.argv) || options->nr_variants < 2) {
+		message("sweep needs a job and two variants: kpolicy sweep JOB.fio VARIANT VARIANT "
+			"--over bs=4k,8k");
+		return false;
+	}
+	if (!options->over) {
+		message("sweep over what? --over bs=4k,8k,64k or --over iodepth=1:64*2");
+		return false;
+	}
+	if (options->resume || options->show || options->html) {
+		message("sweep has no --resume, --show or --html: --output DIR keeps each point, "
+			"kpolicy report DIR/... prints it");
+		return false;
+	}
+	return true;
+}
+
+static int sweep_and_print(struct options *options)
+{
+	struct sweep sweep = { .options = options };
+	int code = EXIT_CANNOT;
+
+	if (axis_read(&sweep.axis, options->over)) {
+		sweep.samples =
+			xcalloc(sweep.axis.nr * options->nr_variants, sizeof(*sweep.samples));
+		code = run_points(&sweep, options);
+		if (sweep.points && !print_sweep(&sweep, stdout))
+			code = EXIT_CANNOT;
+		const struct plot plot = { draw_sweep, &sweep, 900, 560 };
+
+		if (sweep.points && options->plot && !plot_draw(&plot, options->plot))
+			code = EXIT_CANNOT;
+	}
+	axis_free(&sweep.axis);
+	free(sweep.samples);
+	lines_free(&sweep.warnings);
+	return code;
+}
+
+int cmd_sweep(int argc, char **argv)
+{
+	struct options options;
+	int code = EXIT_CANNOT;
+
+	if (!options_read(&options, argc, argv, true))
+		;
+	else if (options.help)
+		code = print_help(argv[0]);
+	else if (check_words(&options))
+		code = sweep_and_print(&options);
+	options_free(&options);
+	return code;
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <errno.h>
+#include <ftw.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "util.h"
+
+static void *need(void *memory)
+{
+	if (!memory) {
+		message("out of memory");
+		exit(EXIT_CANNOT);
+	}
+	return memory;
+}
+
+void *xcalloc(size_t nr, size_t size)
+{
+	return need(calloc(nr ? nr : 1, size));
+}
+
+void *xrealloc(void *old, size_t nr, size_t size)
+{
+	return need(reallocarray(old, nr ? nr : 1, size));
+}
+
+char *xstrdup(const char *text)
+{
+	return need(strdup(text));
+}
+
+static char *vformat(const char *fmt, va_list args)
+{
+	char *text;
+
+	return need(vasprintf(&text, fmt, args) < 0 ? NULL : text);
+}
+
+char *format(const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	char *text = vformat(fmt, args);
+	va_end(args);
+	return text;
+}
+
+void lines_add(struct lines *lines, const char *fmt, ...)
+{
+	va_list args;
+
+	va_start(args, fmt);
+	char *text = vformat(fmt, args);
+	va_end(args);
+	lines->line = xrealloc(lines->line, lines->nr + 1, sizeof(*lines->line));
+	lines->line[lines->nr++] = text;
+}
+
+void lines_free(struct lines *lines)
+{
+	for (size_t i = 0; i < lines->nr; i++)
+		free(lines->line[i]);
+	free(lines->line);
+	*lines = (struct lines){ 0 };
+}
+
+void message(const char *fmt, ...)
+{
+	va_list args;
+
+	/* A progress line may stand there. */
+	fputs(isatty(STDERR_FILENO) ? "\r\033[Kkpolicy: " : "kpolicy: ", stderr);
+	va_start(args, fmt);
+	vfprintf(stderr, fmt, args);
+	va_end(args);
+	fputc('\n', stderr);
+}
+
+bool complain(char *error)
+{
+	message("%s", error ? error : "out of memory");
+	free(error);
+	return false;
+}
+
+int write_whole(const char *path, int (*write)(FILE *to, const void *arg), const void *arg)
+{
+	char *temporary = format("%s.%d.partial", path, (int)getpid());
+	FILE *to = fopen(temporary, "w");
+	int ret;
+
+	if (!to) {
+		ret = -errno;
+		free(temporary);
+		return ret;
+	}
+	ret = write(to, arg);
+	if (!ret && (fflush(to) || ferror(to) || fsync(fileno(to))))
+		ret = errno ? -errno : -EIO;
+	if (fclose(to) && !ret)
+		ret = -errno;
+	if (!ret && rename(temporary, path))
+		ret = -errno;
+	if (ret)
+		unlink(temporary);
+	free(temporary);
+	return ret;
+}
+
+char *read_whole(const char *path, size_t *len)
+{
+	FILE *from = fopen(path, "r");
+	size_t room = 0, nr = 0, got;
+	char *text = NULL;
+
+	if (!from)
+		return NULL;
+	do {
+		if (nr + 1 >= room) {
+			room = room ? 2 * room : 16384;
+			text = xrealloc(text, room, 1);
+		}
+		got = fread(text + nr, 1, room - nr - 1, from);
+		nr += got;
+	} while (got);
+	int error = ferror(from) ? (errno ? errno : EIO) : 0;
+	fclose(from);
+	if (error) {
+		free(text);
+		errno = error;
+		return NULL;
+	}
+	text[nr] = '\0';
+	if (len)
+		*len = nr;
+	return text;
+}
+
+char *read_line(const char *path)
+{
+	char *text = read_whole(path, NULL);
+
+	if (!text)
+		return NULL;
+	text[strcspn(text, "\n")] = '\0';
+	size_t len = strlen(text);
+	while (len && text[len - 1] == ' ')
+		text[--len] = '\0';
+	return text;
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+	(void)st;
+	(void)type;
+	(void)ftw;
+	remove(path);
+	return 0;
+}
+
+void remove_tree(const char *dir)
+{
+	nftw(dir, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What every part of the kpolicy command needs: memory that is there or the command ends, text,
+ * messages, whole files.
+ */
+#ifndef KPOLICY_TOOLS_UTIL_H
+#define KPOLICY_TOOLS_UTIL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+/* Exit codes, for scripts: do not change them. */
+enum exit_code {
+	EXIT_DONE = 0,
+	EXIT_CANNOT = 2,
+	EXIT_SLOWER = 3,    /* --fail-if-slower */
+	EXIT_UNDECIDED = 4, /* --fail-if-undecided */
+};
+
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+
+/* These end the command with one line and EXIT_CANNOT when there is no memory. */
+void *xcalloc(size_t nr, size_t size);
+void *xrealloc(void *old, size_t nr, size_t size);
+char *xstrdup(const char *text);
+char *format(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* A growing list of text lines. */
+struct lines {
+	char **line;
+	size_t nr;
+};
+
+void lines_add(struct lines *lines, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+void lines_free(struct lines *lines);
+
+/* One line on standard error, headed by 'kpolicy: ', over any progress line. */
+void message(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/*
+ * The same for an error text that a function handed out, which is freed; NULL means that there was
+ * no memory for it. Returns false, for 'return complain(error)'.
+ */
+bool complain(char *error);
+
+/*
+ * Writes a file whole or not at all: @write fills a temporary file beside @path, which gets its
+ * final name after it is safely on disk. Returns 0 or -errno; the temporary file is gone then.
+ */
+int write_whole(const char *path, int (*write)(FILE *to, const void *arg), const void *arg);
+
+/* Reads a file into memory, terminated by a null byte. Returns NULL with errno set. */
+char *read_whole(const char *path, size_t *len);
+
+/* The first line of a small file without its newline, or NULL; the caller frees it. */
+char *read_line(const char *path);
+
+/* Removes a directory with everything in it. */
+void remove_tree(const char *dir);
+
+#endif

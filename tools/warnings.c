@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: GPL-2.0-only
+#include <math.h>
+#include <stdlib.h>
+
+#include "warnings.h"
+
+#define DEPTH_DIFFERS 1.25
+#define SHORT_RUN     0.95 /* seconds; fio's 'one second' may be a few ms less */
+#define WIDENED	      1.75 /* factor from which on it is worth a word */
+
+static const char *variant_text(const struct analysis *a, unsigned int variant)
+{
+	return a->session->variants[variant].text;
+}
+
+/* ' in group 2 (seqwrite)', or nothing when there is one group. */
+static char *in_group(const struct analysis *a, unsigned int group)
+{
+	if (a->nr_groups < 2)
+		return xstrdup("");
+	return format(" in group %u (%s)", group, analysis_group_name(a, group));
+}
+
+static void warn_fixed_ratio(struct analysis *a)
+{
+	for (size_t i = 0; i < a->session->nr_jobs; i++) {
+		const struct session_job *job = &a->session->jobs[i];
+
+		if (job->counted && job->fixed_ratio)
+			lines_add(&a->warnings,
+				  "job '%s' has %s: it holds the ratio near 1 whatever the policy "
+				  "does",
+				  job->name, job->fixed_ratio);
+	}
+}
+
+static double mean_depth(const struct analysis *a, unsigned int group, unsigned int variant)
+{
+	double sum = 0;
+
+	for (unsigned int round = 0; round < a->rounds; round++)
+		sum += analysis_facts(a, round, variant)[group].depth;
+	return sum / a->rounds;
+}
+
+static void warn_depth(struct analysis *a, unsigned int group)
+{
+	double control = mean_depth(a, group, 0);
+
+	for (unsigned int v = 1; v < a->session->nr_variants; v++) {
+		double depth = mean_depth(a, group, v);
+
+		if (!(fmin(depth, control) > 0) ||
+		    fmax(depth, control) < DEPTH_DIFFERS * fmin(depth, control))
+			continue;
+		char *where = in_group(a, group);
+
+		lines_add(&a->warnings,
+			  "%s kept %.1f I/Os in flight, %s %.1f%s: the depth differs, not the "
+			  "policy alone",
+			  variant_text(a, 0), control, variant_text(a, v), depth, where);
+		free(where);
+	}
+}
+
+static void warn_short(struct analysis *a, unsigned int group)
+{
+	double least = INFINITY;
+
+	for (unsigned int round = 0; round < a->rounds; round++)
+		for (unsigned int slot = 0; slot < session_slots(a->session); slot++)
+			least = fmin(least, analysis_facts(a, round, slot)[group].seconds);
+	if (least > 0 && least < SHORT_RUN) {
+		char *where = in_group(a, group);
+
+		lines_add(&a->warnings,
+			  "a run took %.3f s%s: start and end weigh in it; use --runtime or --size",
+			  least, where);
+		free(where);
+	}
+}
+
+static void warn_noise(struct analysis *a, unsigned int group)
+{
+	double band = analysis_aa_band(a, group);
+
+	if (band > JUDGE_AA_CAP) {
+		char *where = in_group(a, group);
+
+		lines_add(&a->warnings,
+			  "equal runs differ by up to %.1f %%%s: a quieter machine, longer runs or "
+			  "--cpus help",
+			  band * 100, where);
+		free(where);
+	}
+}
+
+static void warn_dependence(struct analysis *a)
+{
+	for (size_t i = 0; i < a->nr_deciding; i++) {
+		const struct compared *c = &a->deciding[i];
+
+		if (c->judged && c->estimate.widening > WIDENED)
+			lines_add(&a->warnings,
+				  "%s: rounds resemble the round before: the interval is %.1f "
+				  "times wider for it",
+				  variant_text(a, c->variant), c->estimate.widening);
+	}
+}
+
+/* The interval leaves out 1 and yet two runs of the same thing differ as much. */
+static void warn_inside_noise(struct analysis *a)
+{
+	for (size_t i = 0; i < a->nr_deciding; i++) {
+		const struct compared *c = &a->deciding[i];
+
+		if (c->judged && c->verdict == VERDICT_NO_DIFFERENCE &&
+		    (c->estimate.low > 1 || c->estimate.high < 1))
+			lines_add(&a->warnings,
+				  "%s: the interval leaves out 1, but runs of the same thing "
+				  "differ as much",
+				  variant_text(a, c->variant));
+	}
+}
+
+static void warn_counters(struct analysis *a)
+{
+	for (size_t v = 0; v < a->session->nr_variants; v++)
+		if (!a->session->variants[v].off && counters_stayed_zero(&a->counters[v]))
+			lines_add(&a->warnings,
+				  "%s: the counters of its policy stayed at zero: this job never "
+				  "met it",
+				  variant_text(a, v));
+}
+
+void warnings_add(struct analysis *a)
+{
+	for (size_t i = 0; i < a->session->warnings.nr; i++)
+		lines_add(&a->warnings, "%s", a->session->warnings.line[i]);
+	warn_fixed_ratio(a);
+	for (unsigned int group = 0; group < a->nr_groups; group++) {
+		warn_depth(a, group);
+		warn_short(a, group);
+		warn_noise(a, group);
+	}
+	warn_dependence(a);
+	warn_inside_noise(a);
+	warn_counters(a);
+}
