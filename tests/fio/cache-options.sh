@@ -16,13 +16,13 @@ fio_refused 'dirty_bytes=4096: .*8192' --name=j $w --dirty_bytes=4096
 fio_refused 'block_size=512: .*4096' --name=j $b --block_size=512 --logical_block_size=4096
 fio_refused 'block_size=3000: .*power of two' --name=j $b --block_size=3000
 # Jobs that disagree about what they share
-fio_refused 'dirty_bytes=[0-9]*: another job has [0-9]*' --name=i $w --rate=8m --name=j $w \
+fio_refused 'dirty_bytes=[0-9]*: another job has [0-9]*' --name=i $w --rate=1m --exitall_on_error --name=j $w \
 	--dirty_bytes=1m
 fio_refused 'policy=strict: another job .*overrun|policy=overrun: another job .*strict' \
-	--name=i $w --policy=overrun --rate=8m --name=j $w --policy=strict
+	--name=i $w --policy=overrun --rate=1m --exitall_on_error --name=j $w --policy=strict
 fio_refused 'in a page cache of its own' --name=a --ioengine="$(engine writeback)" --rw=write \
-	--size=4m --filename=f --rate=8m --name=b --ioengine="$(engine blocksize)" --rw=write \
-	--size=4m --filename=f --rate=8m --startdelay=0.1
+	--size=4m --filename=f --rate=1m --exitall_on_error --name=b --ioengine="$(engine blocksize)" --rw=write \
+	--size=4m --filename=f --rate=1m --exitall_on_error --startdelay=0.2
 
 # of NAME COUNTER: of one job
 of() { jq -e ".jobs[] | select(.name == \"$1\") | .$2" "$KP_TMP/c.json"; }
