@@ -128,7 +128,7 @@ static const struct seed_row seed3_rows[] = {
 /* ---- seeds 4 and 5 ------------------------------------------------------------------------- */
 
 static const struct seed_row seed4_rows[] = {
-	{ "bs=8k, 4 GiB",
+	{ "bs=8k",
 	  NULL,
 	  "null_mbps=180,null_submit_nsec=20000",
 	  { { "write, MB/s", DIR_WRITE, Q_BANDWIDTH, MB, { 157, 174 } } } },
@@ -155,12 +155,12 @@ const struct seed seeds[NR_SEEDS] = {
 			    "faulty one: the patched column is the test",
 		.headline =
 			"the revert makes writes 1.5 to 3.5 times as fast and leaves reads alone",
-		.fio = SET("fio", "--name=seed1", "--ioengine=psync", "--bs=1M", "--size=2000M",
-			   "--end_fsync=1"),
-		.columns = { { "5ff9f19231a0 (faulty)", "blocksize:kernel=5.10" },
-			     { "9011495c9466 (before)", "blocksize:kernel=5.9" },
-			     { "5.10.10 unpatched", "blocksize:kernel=5.10,plug=5.11" },
-			     { "5.10.10 patched", "blocksize:kernel=5.11" } },
+		.fio = SET("fio", "--name=seed1", "--ioengine=psync", "--filename=seed1.file",
+			   "--bs=1M", "--size=128M", "--end_fsync=1"),
+		.columns = { { "5ff9f19231a0 (faulty)", "blocksize:logical" },
+			     { "9011495c9466 (before)", "blocksize:coalesce" },
+			     { "5.10.10 unpatched", "blocksize:logical" },
+			     { "5.10.10 patched", "blocksize:coalesce" } },
 		.rows = seed1_rows,
 	},
 	{
@@ -190,8 +190,8 @@ const struct seed seeds[NR_SEEDS] = {
 			   "--iodepth=64", "--iodepth_batch=64", "--iodepth_batch_complete=64",
 			   "--iodepth_low=64", "--size=8g", "--filename=seed3.file", "--runtime=30",
 			   "--time_based=1", "--group_reporting=1"),
-		.columns = { { "async (workers)", "checksum:kernel=2.6.38" },
-			     { "sync (inline)", "checksum:kernel=3.19" } },
+		.columns = { { "async (workers)", "checksum:always_async" },
+			     { "sync (inline)", "checksum:unsplit_inline" } },
 		.rows = seed3_rows,
 	},
 	{
@@ -202,9 +202,9 @@ const struct seed seeds[NR_SEEDS] = {
 		.stand_in = "180 MB/s and 20 us per request: one-page requests cost bandwidth",
 		.headline = "more than 10 % faster without the fault",
 		.fio = SET("fio", "--name=seed4", "--ioengine=psync", "--rw=write", "--bs=8k",
-			   "--size=4G", "--filename=seed4.file", "--end_fsync=1"),
-		.columns = { { "with the fault", "writeback:kernel=3.11" },
-			     { "without", "writeback:kernel=3.13" } },
+			   "--size=256M", "--filename=seed4.file", "--end_fsync=1"),
+		.columns = { { "with the fault", "writeback:overrun" },
+			     { "without", "writeback:strict" } },
 		.rows = seed4_rows,
 	},
 	{
