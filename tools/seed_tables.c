@@ -32,31 +32,34 @@
  * for writes the null device has the bandwidth of the kernel before and the cost per bio that their
  * faulty kernel shows: (1/faulty - 1/before) over 1792 more bios per MiB.
  */
+/* md hands each bio on before any merge; for the disk the fitted cost stands for the CPU's. */
+#define BIO_BASED "plug=none"
+
 static const struct seed_row seed1_rows[] = {
 	{ "1 HDD, read", SET("rw=read"), "null_mbps=256", { SEED1_READ(257, 256, 256, 255) } },
 	{ "1 HDD, write",
 	  SET("rw=write"),
-	  "null_mbps=254,null_submit_nsec=1430",
+	  "null_mbps=254,null_submit_nsec=1430," BIO_BASED,
 	  { SEED1_WRITE(154, 254, 149, 247) } },
 	{ "RAID0, read", SET("rw=read"), "null_mbps=398", { SEED1_READ(398, 313, 401, 396) } },
 	{ "RAID0, write",
 	  SET("rw=write"),
-	  "null_mbps=253,null_submit_nsec=2370",
+	  "null_mbps=253,null_submit_nsec=2370," BIO_BASED,
 	  { SEED1_WRITE(122, 253, 123, 274) } },
 	{ "RAID10 f2, read", SET("rw=read"), "null_mbps=312", { SEED1_READ(312, 276, 312, 312) } },
 	{ "RAID10 f2, write",
 	  SET("rw=write"),
-	  "null_mbps=195,null_submit_nsec=5380",
+	  "null_mbps=195,null_submit_nsec=5380," BIO_BASED,
 	  { SEED1_WRITE(67.7, 195, 64, 220) } },
 	{ "RAID10 n2, read", SET("rw=read"), "null_mbps=344", { SEED1_READ(344, 313, 356, 340) } },
 	{ "RAID10 n2, write",
 	  SET("rw=write"),
-	  "null_mbps=204,null_submit_nsec=5640",
+	  "null_mbps=204,null_submit_nsec=5640," BIO_BASED,
 	  { SEED1_WRITE(66.6, 204, 64.1, 225) } },
 	{ "RAID6, read", SET("rw=read"), "null_mbps=391", { SEED1_READ(391, 323, 375, 393) } },
 	{ "RAID6, write",
 	  SET("rw=write"),
-	  "null_mbps=117,null_submit_nsec=3530",
+	  "null_mbps=117,null_submit_nsec=3530," BIO_BASED,
 	  { SEED1_WRITE(67.2, 117, 61.5, 121) } },
 	{ 0 },
 };
