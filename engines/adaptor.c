@@ -22,10 +22,20 @@ static struct kp_arena *arena;
 /* One thread_data: its pipeline and what it queued since the last commit. */
 struct job {
 	struct kp_pipeline *pipeline;
+	struct kp_counter_slot *slot;
 	bool synchronous;
+	bool null;
 	bool told_alignment;
 	struct io_u **queued;
 	unsigned int nr_queued;
+	/* A worker of io_submit_mode=offload: the files of its job, opened for its own pipeline. */
+	struct worker_file *files;
+	unsigned int nr_files;
+};
+
+struct worker_file {
+	const struct fio_file *of;
+	struct kp_file *file;
 };
 
 /* ---- from options to a pipeline ------------------------------------------------------------ */
@@ -210,12 +220,6 @@ static int make_plan(struct thread_data *td, struct kp_plan *plan, char *why, si
 	return ret ? ret : plan_plug(td->eo, plan, why, size);
 }
 
-/* Offload workers count for the job that they work for. */
-static unsigned int job_number(const struct thread_data *td)
-{
-	return td->parent ? td->parent->thread_number : td->thread_number;
-}
-
 /* The variant of the engine's own policy. */
 static const char *planned_variant(const struct kp_plan *plan)
 {
@@ -236,9 +240,14 @@ static struct kp_counter_slot *fill_slot(const struct thread_data *td, const str
 	snprintf(slot->kernel, sizeof(slot->kernel), "%s", o->kernel ? o->kernel : "");
 	snprintf(slot->backend, sizeof(slot->backend), "%s", o->backend);
 	snprintf(slot->output, sizeof(slot->output), "%s", o->counters ? o->counters : "");
-	slot->job_number = job_number(td);
-	snprintf(slot->engine, sizeof(slot->engine), "%s", engine->name);
 	return slot;
+}
+
+/* A slot counts from when it has a job, which a worker of offload does not know from the start. */
+static void publish_slot(struct kp_counter_slot *slot, const struct thread_data *job)
+{
+	slot->job_number = job->thread_number;
+	snprintf(slot->engine, sizeof(slot->engine), "%s", engine->name);
 }
 
 /* ---- hooks: set-up ------------------------------------------------------------------------- */
@@ -263,6 +272,7 @@ static int adaptor_setup(struct thread_data *td)
 		td_verror(td, -ret, "kpolicy set-up");
 		return 1;
 	}
+	kp_fio_keep_path(td);
 	if (is_null(o))
 		kp_fio_set_flags(td, FIO_DISKLESSIO | FIO_NODISKUTIL);
 	for_each_file (td, f, i) {
@@ -282,7 +292,9 @@ static int adaptor_setup(struct thread_data *td)
 
 static int adaptor_get_file_size(struct thread_data *td, struct fio_file *f)
 {
-	if (is_null(td->eo))
+	const struct job *job = td->io_ops_data;
+
+	if (job ? job->null : is_null(td->eo))
 		return 0;
 	return generic_get_file_size(td, f);
 }
@@ -295,6 +307,7 @@ static int create_pipeline(struct thread_data *td, struct job *job)
 		.stages = plan.stages,
 		.depth = td->o.iodepth,
 		.max_io_size = td_max_bs(td),
+		.data_size = td->o.size,
 		.synchronous = job->synchronous,
 		.terminate = &td->terminate,
 	};
@@ -305,8 +318,24 @@ static int create_pipeline(struct thread_data *td, struct job *job)
 		return ret; /* not here: set-up has asked the same */
 	config.nr_stages = plan.nr_stages;
 	device_config(td, &config.device);
-	config.slot = fill_slot(td, &plan);
-	return config.slot ? kp_pipeline_create(&job->pipeline, &config) : -ENOMEM;
+	config.slot = job->slot = fill_slot(td, &plan);
+	if (!job->slot)
+		return -ENOMEM;
+	if (td->thread_number)
+		publish_slot(job->slot, td);
+	return kp_pipeline_create(&job->pipeline, &config);
+}
+
+/*
+ * fio (3.33) frees the options of a job in the parent once it has forked it, and again at the end
+ * unless the job has said, in memory that both see, that they are gone. A job that was killed has
+ * not, and fio would crash before the counters are written. From here on they are ours. Offload
+ * workers take them from their job, though.
+ */
+static void keep_options(struct thread_data *td)
+{
+	if (!td->o.use_thread && td->o.io_submit_mode != IO_MODE_OFFLOAD)
+		td->eo = NULL;
 }
 
 static int adaptor_init(struct thread_data *td)
@@ -316,6 +345,7 @@ static int adaptor_init(struct thread_data *td)
 
 	if (job) {
 		job->synchronous = is_synchronous(td);
+		job->null = is_null(td->eo);
 		job->queued = calloc(td->o.iodepth + 1, sizeof(*job->queued));
 		if (job->queued)
 			ret = create_pipeline(td, job);
@@ -328,6 +358,7 @@ static int adaptor_init(struct thread_data *td)
 		return 1;
 	}
 	td->io_ops_data = job;
+	keep_options(td);
 	return 0;
 }
 
@@ -354,6 +385,7 @@ static void adaptor_cleanup(struct thread_data *td)
 	if (ret)
 		td_verror(td, -ret, "late writeback");
 	free(job->queued);
+	free(job->files);
 	free(job);
 	td->io_ops_data = NULL;
 }
@@ -410,9 +442,10 @@ static int adaptor_open_file(struct thread_data *td, struct fio_file *f)
 	if (ret) {
 		char what[256];
 
-		log_err("kpolicy: %s: job %s: filename=%s: cannot be opened%s: %s\n", engine->name,
-			td->o.name, f->file_name, td_write(td) || td_trim(td) ? " for writing" : "",
-			strerror(-ret));
+		if (ret != -EINVAL && ret != -EBUSY) /* then the library has said why */
+			log_err("kpolicy: %s: job %s: filename=%s: cannot be opened%s: %s\n",
+				engine->name, td->o.name, f->file_name,
+				td_write(td) || td_trim(td) ? " for writing" : "", strerror(-ret));
 		snprintf(what, sizeof(what), "open(%s)", f->file_name);
 		td_verror(td, -ret, what);
 		return 1;
@@ -466,9 +499,36 @@ static enum kp_op op_of(enum fio_ddir ddir)
 	}
 }
 
-static void prepare(struct kp_io *io, const struct io_u *io_u)
+/*
+ * fio opens files in the thread_data of the job alone; its workers get I/Os on them. A file belongs
+ * to one pipeline: a worker opens it again when it first meets it, and closes it with the pipeline.
+ */
+static int worker_file(struct thread_data *td, struct fio_file *f, struct kp_file **file)
 {
-	struct kp_file *file = FILE_ENG_DATA(io_u->file);
+	struct job *job = td->io_ops_data;
+	struct worker_file *more;
+	int ret;
+
+	for (unsigned int i = 0; i < job->nr_files; i++) {
+		*file = job->files[i].file;
+		if (job->files[i].of == f)
+			return 0;
+	}
+	more = realloc(job->files, (job->nr_files + 1) * sizeof(*more));
+	if (!more)
+		return -ENOMEM;
+	job->files = more;
+	if (!job->nr_files)
+		publish_slot(job->slot, td->parent);
+	ret = kp_file_open(job->pipeline, f->file_name, open_flags(td, f) & ~O_CREAT,
+			   f->real_file_size, file);
+	if (!ret)
+		job->files[job->nr_files++] = (struct worker_file){ f, *file };
+	return ret;
+}
+
+static void prepare(struct kp_io *io, struct kp_file *file, const struct io_u *io_u)
+{
 	enum kp_op op = op_of(io_u->ddir);
 
 	if (op == KP_OP_SYNC_RANGE) {
@@ -507,24 +567,6 @@ static void set_result(struct job *job, struct io_u *io_u, const struct kp_io *i
 		tell_alignment(job, io_u);
 }
 
-static enum fio_q_status adaptor_queue(struct thread_data *td, struct io_u *io_u)
-{
-	struct job *job = td->io_ops_data;
-	struct kp_io *io = io_u->engine_data;
-
-	fio_ro_check(td, io_u);
-	prepare(io, io_u);
-	if (job->synchronous) {
-		kp_submit_wait(job->pipeline, io);
-		set_result(job, io_u, io);
-		return FIO_Q_COMPLETED;
-	}
-	if (kp_submit(job->pipeline, io))
-		return FIO_Q_BUSY;
-	job->queued[job->nr_queued++] = io_u;
-	return FIO_Q_QUEUED;
-}
-
 static int adaptor_commit(struct thread_data *td)
 {
 	struct job *job = td->io_ops_data;
@@ -545,6 +587,32 @@ static int adaptor_commit(struct thread_data *td)
 	io_u_mark_submit(td, job->nr_queued);
 	job->nr_queued = 0;
 	return 0;
+}
+
+static enum fio_q_status adaptor_queue(struct thread_data *td, struct io_u *io_u)
+{
+	struct job *job = td->io_ops_data;
+	struct kp_io *io = io_u->engine_data;
+	struct kp_file *file = FILE_ENG_DATA(io_u->file);
+
+	fio_ro_check(td, io_u);
+	if (td->parent) {
+		io_u->error = -worker_file(td, io_u->file, &file);
+		if (io_u->error)
+			return FIO_Q_COMPLETED;
+	}
+	prepare(io, file, io_u);
+	/* fio looks at the error of a sync only where queue() completes it. */
+	if (job->synchronous || ddir_sync(io_u->ddir)) {
+		adaptor_commit(td);
+		kp_submit_wait(job->pipeline, io);
+		set_result(job, io_u, io);
+		return FIO_Q_COMPLETED;
+	}
+	if (kp_submit(job->pipeline, io))
+		return FIO_Q_BUSY;
+	job->queued[job->nr_queued++] = io_u;
+	return FIO_Q_QUEUED;
 }
 
 static int adaptor_getevents(struct thread_data *td, unsigned int min, unsigned int max,

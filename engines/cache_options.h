@@ -28,26 +28,27 @@ struct cache_engine_options {
 		.category = FIO_OPT_C_ENGINE, .group = FIO_OPT_G_INVALID, __VA_ARGS__ \
 	}
 
-#define CACHE_OPTIONS                                                                              \
-	CACHE_OPTION(dirty_bytes, FIO_OPT_STR_VAL,                                                 \
-		     "Dirty pages at which writers wait, as the sysctl; default 20 % of memory"),  \
-		CACHE_OPTION(dirty_background_bytes, FIO_OPT_STR_VAL,                              \
-			     "Dirty pages above which the flusher works; default 10 % of memory, " \
-			     "at most half of dirty_bytes"),                                       \
-		CACHE_OPTION(                                                                      \
-			dirty_writeback_centisecs, FIO_OPT_INT,                                    \
-			"Time between the flusher's looks for old pages; 0: none; default 500",    \
-			.def = "500"),                                                             \
-		CACHE_OPTION(dirty_expire_centisecs, FIO_OPT_INT,                                  \
-			     "Age at which the flusher writes a file back; default 3000",          \
-			     .def = "3000"),                                                       \
-		CACHE_OPTION(cache_bytes, FIO_OPT_STR_VAL,                                         \
-			     "Clean pages kept at most; default 25 % of memory"),                  \
-		CACHE_OPTION(read_ahead_kb, FIO_OPT_INT,                                           \
-			     "Readahead at most, as in sysfs; 0: none; default 128",               \
-			     .def = "128"),                                                        \
-		CACHE_OPTION(nr_to_write, FIO_OPT_INT,                                             \
-			     "Pages that the flusher writes of a file in a turn; default 1024",    \
+#define CACHE_OPTIONS                                                                             \
+	CACHE_OPTION(dirty_bytes, FIO_OPT_STR_VAL,                                                \
+		     "Dirty pages at which writers wait, as the sysctl; default 20 % of memory, " \
+		     "at most 256 MiB"),                                                          \
+		CACHE_OPTION(dirty_background_bytes, FIO_OPT_STR_VAL,                             \
+			     "Dirty pages above which the flusher works; default, and "           \
+			     "at most, half of dirty_bytes"),                                     \
+		CACHE_OPTION(                                                                     \
+			dirty_writeback_centisecs, FIO_OPT_INT,                                   \
+			"Time between the flusher's looks for old pages; 0: none; default 500",   \
+			.def = "500"),                                                            \
+		CACHE_OPTION(dirty_expire_centisecs, FIO_OPT_INT,                                 \
+			     "Age at which the flusher writes a file back; default 3000",         \
+			     .def = "3000"),                                                      \
+		CACHE_OPTION(cache_bytes, FIO_OPT_STR_VAL,                                        \
+			     "Clean pages kept at most; default 25 % of memory, at most 1 GiB"),  \
+		CACHE_OPTION(read_ahead_kb, FIO_OPT_INT,                                          \
+			     "Readahead at most, as in sysfs; 0: none; default 128",              \
+			     .def = "128"),                                                       \
+		CACHE_OPTION(nr_to_write, FIO_OPT_INT,                                            \
+			     "Pages that the flusher writes of a file in a turn; default 1024",   \
 			     .def = "1024", .minval = 1)
 
 /* cache_plan - the options as the stage wants them. */

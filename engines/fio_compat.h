@@ -6,6 +6,7 @@
 #ifndef KP_FIO_COMPAT_H
 #define KP_FIO_COMPAT_H
 
+#include <dlfcn.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -64,6 +65,19 @@ static inline void kp_fio_set_flags(struct thread_data *td, int flags)
 static inline void kp_fio_clear_flags(struct thread_data *td, int flags)
 {
 	td->flags &= ~((unsigned long long)flags << TD_ENG_FLAG_SHIFT);
+}
+
+/*
+ * Up to 3.33 at least, the path of an external engine points into memory that fio has freed by the
+ * time the workers of io_submit_mode=offload load it again. Give the job a copy of its own; fio
+ * releases that mend this free it.
+ */
+static inline void kp_fio_keep_path(struct thread_data *td)
+{
+	Dl_info info;
+
+	if (td->o.ioengine_so_path && dladdr((void *)get_ioengine, &info))
+		td->o.ioengine_so_path = strdup(info.dli_fname);
 }
 
 /* The errdetails hook: declare it with this list of parameters; fio 3.38 put td before io_u. */

@@ -262,6 +262,7 @@ struct kp_policy {
 /** kp_policies - every policy of this library, in the order of the pipeline, then NULL. */
 extern const struct kp_policy *const kp_policies[];
 
+extern const struct kp_policy kp_diolock_policy;
 extern const struct kp_policy kp_writeback_policy;
 extern const struct kp_policy kp_checksum_policy;
 extern const struct kp_policy kp_blocksize_policy;
@@ -433,6 +434,22 @@ struct kp_stage_config {
 	const void *options; /* the policy's own struct, such as kp_split_options; NULL: defaults */
 };
 
+/** struct kp_diolock_options - options of the diolock policy. */
+struct kp_diolock_options {
+	const char *rwsem;  /* behaviour of the lock: "4.9", "5.3", "5.11"; NULL: by kernel */
+	const char *kernel; /* whose rw_semaphore; NULL: that of the variant's first kernels */
+};
+
+/**
+ * kp_diolock_check_options - do the options go with the variant?
+ * @variant: a row of kp_diolock_policy, or NULL for none.
+ * @why: receives one line that names option, value and remedy.
+ *
+ * Return: 0 or -EINVAL. Any thread.
+ */
+int kp_diolock_check_options(const struct kp_diolock_options *options,
+			     const struct kp_variant *variant, char *why, size_t why_size);
+
 /** struct kp_split_options - options of the split policy. */
 struct kp_split_options {
 	/*
@@ -453,9 +470,9 @@ struct kp_split_options {
  * The first five are one for all jobs, as the sysctls are.
  */
 struct kp_cache_options {
-	uint64_t dirty_bytes;		    /* writers wait above; 0: 20 % of memory */
-	uint64_t dirty_background_bytes;    /* the flusher works above; 0: 10 % of memory */
-	uint64_t cache_bytes;		    /* clean pages kept; 0: 25 % of memory */
+	uint64_t dirty_bytes; /* writers wait above; 0: 20 % of memory, at most 256 MiB */
+	uint64_t dirty_background_bytes;    /* the flusher works above; 0: half of dirty_bytes */
+	uint64_t cache_bytes;		    /* clean pages kept; 0: 25 % of memory, at most 1 GiB */
 	uint32_t dirty_writeback_centisecs; /* between looks for old pages; 0: never */
 	uint32_t dirty_expire_centisecs;    /* what is old */
 	uint32_t read_ahead_kb;
@@ -513,6 +530,7 @@ struct kp_pipeline_config {
 	struct kp_device_config device;
 	unsigned int depth;		/* I/Os in flight at most */
 	uint64_t max_io_size;		/* bytes of the largest I/O; pools are sized by it */
+	uint64_t data_size;		/* bytes it will touch, for memory of a cache; 0: unknown */
 	bool synchronous;		/* every I/O goes through kp_submit_wait() */
 	const volatile bool *terminate; /* set by anyone: waits end. NULL: never */
 };
@@ -547,7 +565,7 @@ int kp_pipeline_destroy(struct kp_pipeline *pl);
  * direct' once. The null device opens nothing and looks for nothing.
  * @size: for the null device the size of its model; otherwise 0.
  *
- * Owner. Return: 0 or -errno.
+ * Owner. Return: 0; -EINVAL or -EBUSY when the limits or a stage refuse it, logged; another -errno.
  */
 int kp_file_open(struct kp_pipeline *pl, const char *path, int flags, uint64_t size,
 		 struct kp_file **file);

@@ -393,6 +393,16 @@ static inline void kp_device_unlock(struct kp_device *device)
 		pthread_mutex_unlock(&device->lock);
 }
 
+/*
+ * kp_device_fence - after a completion came in: what its submitter wrote before is seen from here
+ * on. The kernel has ordered it, the language does not know.
+ */
+static inline void kp_device_fence(struct kp_device *device)
+{
+	kp_device_lock(device);
+	kp_device_unlock(device);
+}
+
 /* kp_request_bytes - length of a request. */
 static inline uint64_t kp_request_bytes(const struct kp_bio *bio)
 {
@@ -513,6 +523,7 @@ struct kp_pipeline {
 	unsigned int done_head, done_tail;
 	unsigned int reaped;	  /* of which the last kp_reap() handed out */
 	unsigned int outstanding; /* submitted and not handed out */
+	bool uncommitted;	  /* something was submitted since the last kp_commit() */
 	struct kp_io *posted;	  /* atomic */
 	int wake_fd;
 

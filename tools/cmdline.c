@@ -195,11 +195,14 @@ static int option_type(struct command *c, const struct word *w)
 
 static int take_job_option(struct command *c, struct word *w)
 {
-	int type = option_type(c, w), ret;
+	bool is_name = !strcmp(w->name, "name"), is_engine = !strcmp(w->name, "ioengine");
+	int type = option_type(c, w), ret = 0;
 
 	if (type < 0)
 		return type;
-	ret = type == FIO_OPTION_VALUE ? need_value(c, w) : 0;
+	/* what is made use of below has to have one, whatever the fio at hand says */
+	if (type == FIO_OPTION_VALUE || is_name || is_engine)
+		ret = need_value(c, w);
 	if (ret)
 		return ret;
 	if (w->value && !jobfile_can_write(w->value))
@@ -207,7 +210,7 @@ static int take_job_option(struct command *c, struct word *w)
 				  WHERE ": '%s=%s' cannot be written in a job file, which knows no "
 					"quoting of ; # ${ $ncpus or blanks at the end",
 				  w->name, w->value);
-	if (!strcmp(w->name, "name"))
+	if (is_name)
 		return begin_section(c, w->value);
 	if (!c->in_section) {
 		ret = begin_section(c, "global");
@@ -215,7 +218,7 @@ static int take_job_option(struct command *c, struct word *w)
 			return ret;
 	}
 	fprintf(c->text, w->value ? "%s=%s\n" : "%s\n", w->name, w->value);
-	if (strcmp(w->name, "ioengine"))
+	if (!is_engine)
 		return 0;
 	ret = set_string(&c->engine, w->value);
 	return !ret && c->in_global ? set_string(&c->global_engine, w->value) : ret;

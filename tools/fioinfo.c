@@ -93,6 +93,7 @@ static char *read_all(int fd)
 	return text;
 }
 
+/* Returns 0 or a positive errno, as posix_spawn() does. */
 static int spawn_fio(const char *fio, const char *argument, int out, pid_t *pid)
 {
 	char *argv[] = { (char *)fio, (char *)argument, NULL };
@@ -100,7 +101,7 @@ static int spawn_fio(const char *fio, const char *argument, int out, pid_t *pid)
 	int err = posix_spawn_file_actions_init(&actions);
 
 	if (err)
-		return -err;
+		return err;
 	err = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
 	if (!err)
 		err = posix_spawn_file_actions_adddup2(&actions, out, 1);
@@ -109,45 +110,54 @@ static int spawn_fio(const char *fio, const char *argument, int out, pid_t *pid)
 	if (!err)
 		err = posix_spawnp(pid, fio, &actions, NULL, argv, environ);
 	posix_spawn_file_actions_destroy(&actions);
-	return -err;
+	return err;
+}
+
+/* The exit code of @pid, or -EIO: it has none, or there was nothing to execute. */
+static int exit_code(pid_t pid)
+{
+	int status;
+
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return -EIO;
+	return WIFEXITED(status) && WEXITSTATUS(status) != 127 ? WEXITSTATUS(status) : -EIO;
 }
 
 /*
- * Runs "@fio --@option=@value" and takes its stdout. Returns fio's exit code or -errno; *@text is
- * NULL in the latter case.
+ * Runs "@fio --@option=@value". Returns its stdout, to be freed, with *@code its exit code; or
+ * NULL with *@code -errno.
  */
-static int ask(const char *fio, const char *option, const char *value, char **text)
+static char *ask(const char *fio, const char *option, const char *value, int *code)
 {
-	int pipefd[2], status, ret;
-	char *argument;
+	char *argument, *text;
+	int pipefd[2], err, status;
 	pid_t pid;
 
-	*text = NULL;
+	*code = -ENOMEM;
 	if (asprintf(&argument, "--%s=%s", option, value) < 0)
-		return -ENOMEM;
+		return NULL;
 	if (pipe2(pipefd, O_CLOEXEC)) {
+		*code = -errno;
 		free(argument);
-		return -errno;
+		return NULL;
 	}
-	ret = spawn_fio(fio, argument, pipefd[1], &pid);
+	err = spawn_fio(fio, argument, pipefd[1], &pid);
 	free(argument);
 	close(pipefd[1]);
-	if (ret) {
+	if (err) {
+		*code = -err;
 		close(pipefd[0]);
-		return ret;
+		return NULL;
 	}
-	*text = read_all(pipefd[0]);
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR) {
-			status = -1;
-			break;
-		}
-	if (*text && WIFEXITED(status) && WEXITSTATUS(status) != 127)
-		return WEXITSTATUS(status);
-	ret = *text ? -EIO : -ENOMEM;
-	free(*text);
-	*text = NULL;
-	return ret;
+	text = read_all(pipefd[0]);
+	status = exit_code(pid);
+	if (text)
+		*code = status;
+	if (status >= 0)
+		return text;
+	free(text);
+	return NULL;
 }
 
 /* "type: empty or boolean value" is fio's way to describe an option that may stand alone. */
@@ -158,35 +168,36 @@ static enum fio_option_type type_of(const char *help)
 	return strstr(help, "type: empty or boolean") ? FIO_OPTION_OPTIONAL : FIO_OPTION_VALUE;
 }
 
+/* fio exits with 1 when it has no such option; its help is that of the nearest then. */
+static int ask_type(const char *fio, const char *option, const char *value)
+{
+	enum fio_option_type type;
+	int code;
+	char *help = ask(fio, option, value, &code);
+
+	if (!help)
+		return code;
+	type = code ? FIO_OPTION_NONE : type_of(help);
+	free(help);
+	return type;
+}
+
 int fioinfo_option(const char *fio, const char *key)
 {
-	char *help;
-	int ret;
-
 	if (!strcmp(key, "all")) /* fio's word for every option */
 		return FIO_OPTION_NONE;
-	ret = ask(fio, "cmdhelp", key, &help);
-	if (ret < 0)
-		return ret;
-	/* exit code 1: there is none, and the help is that of the nearest */
-	ret = ret ? FIO_OPTION_NONE : type_of(help);
-	free(help);
-	return ret;
+	return ask_type(fio, "cmdhelp", key);
 }
 
 int fioinfo_engine_option(const char *fio, const char *engine, const char *key)
 {
-	char *help, *query;
+	char *query;
 	int ret;
 
 	if (asprintf(&query, "%s,%s", engine, key) < 0)
 		return -ENOMEM;
-	ret = ask(fio, "enghelp", query, &help);
+	ret = ask_type(fio, "enghelp", query);
 	free(query);
-	if (ret < 0)
-		return ret;
-	ret = ret ? FIO_OPTION_NONE : type_of(help);
-	free(help);
 	return ret;
 }
 
@@ -230,15 +241,13 @@ static int take_table(const char *engine, struct text_list *names)
 int fioinfo_engine_options(const char *fio, const char *engine, struct text_list *names)
 {
 	size_t before = names->nr;
-	char *help;
-	int ret = ask(fio, "enghelp", engine, &help);
+	int code, ret = 0;
+	char *help = ask(fio, "enghelp", engine, &code);
 
-	if (ret == -ENOMEM)
-		return ret;
-	if (ret == 0)
+	if (!help && code == -ENOMEM)
+		return code;
+	if (help && code == 0)
 		ret = take_names(help, names);
-	else
-		ret = 0;
 	free(help);
 	/* an engine without options and one that is not there both end in exit code 1 */
 	if (!ret && names->nr == before)

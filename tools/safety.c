@@ -99,7 +99,7 @@ static int mount_line(char *line, dev_t dev, char **why)
 	/* file systems with device numbers of their own name the device as their source */
 	if (makedev(major, minor) != dev && !is_node(source, dev))
 		return 0;
-	text_error(why, 0, "mounted on %s", where);
+	text_format(why, "mounted on %s", where);
 	return found(why);
 }
 
@@ -109,7 +109,7 @@ static int swap_line(char *line, dev_t dev, char **why)
 
 	if (sscanf(line, "%4095s", path) != 1 || !is_node(path, dev))
 		return 0;
-	text_error(why, 0, "used for swap");
+	text_format(why, "used for swap");
 	return found(why);
 }
 
@@ -128,7 +128,7 @@ static int check_holders(dev_t dev, const struct safety_roots *roots, char **why
 	while (!ret && (entry = readdir(dir))) {
 		if (is_dots(entry->d_name))
 			continue;
-		text_error(why, 0, "held by %s", entry->d_name);
+		text_format(why, "held by %s", entry->d_name);
 		ret = found(why);
 	}
 	closedir(dir);
@@ -151,7 +151,7 @@ static int check_btrfs_devices(const char *path, dev_t dev, char **why)
 	while (!ret && (entry = readdir(dir))) {
 		if (!read_dev(devices, entry->d_name, &member) || member != dev)
 			continue;
-		text_error(why, 0, "part of a mounted btrfs");
+		text_format(why, "part of a mounted btrfs");
 		ret = found(why);
 	}
 	closedir(dir);
@@ -196,7 +196,7 @@ static int check_relative(dev_t dev, const char *what, const char *name,
 	int ret = check_one(dev, roots, &reason);
 
 	if (ret > 0) {
-		text_error(why, 0, "%s %s is %s", what, name, reason);
+		text_format(why, "%s %s is %s", what, name, reason);
 		ret = found(why);
 	}
 	free(reason);

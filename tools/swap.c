@@ -31,7 +31,7 @@ int swap_warn(struct swap *s, const char *file, unsigned int line, const char *f
 	int ret = 0;
 
 	va_start(ap, fmt);
-	text_verror_at(&text, 0, file, line, fmt, ap);
+	text_vformat_at(&text, file, line, fmt, ap);
 	va_end(ap);
 	if (!text)
 		return -ENOMEM;

@@ -44,8 +44,8 @@ static int refuse_exec(struct swap *s, const struct jobfile_line *at)
 {
 	char *reason;
 
-	text_error(&reason, 0, "%s=%s runs a command; if it may, say --allow-exec", at->key,
-		   at->value ? at->value : "");
+	text_format(&reason, "%s=%s runs a command; if it may, say --allow-exec", at->key,
+		    at->value ? at->value : "");
 	return refuse_run(s, EPERM, at, reason);
 }
 

@@ -48,44 +48,37 @@ void text_list_free(struct text_list *list)
 	*list = (struct text_list){ 0 };
 }
 
-int text_error(char **error, int err, const char *fmt, ...)
+void text_format(char **text, const char *fmt, ...)
 {
 	va_list ap;
 
 	va_start(ap, fmt);
-	if (vasprintf(error, fmt, ap) < 0)
-		*error = NULL;
+	if (vasprintf(text, fmt, ap) < 0)
+		*text = NULL;
 	va_end(ap);
-	return -err;
 }
 
-int text_verror_at(char **error, int err, const char *file, unsigned int line, const char *fmt,
-		   va_list ap)
+void text_vformat_at(char **text, const char *file, unsigned int line, const char *fmt, va_list ap)
 {
-	char *text;
-	int len;
+	char *what;
 
-	*error = NULL;
-	if (vasprintf(&text, fmt, ap) < 0)
-		return -err;
+	*text = NULL;
+	if (vasprintf(&what, fmt, ap) < 0)
+		return;
 	if (line)
-		len = asprintf(error, "%s:%u: %s", file, line, text);
+		text_format(text, "%s:%u: %s", file, line, what);
 	else
-		len = asprintf(error, "%s: %s", file, text);
-	if (len < 0)
-		*error = NULL;
-	free(text);
-	return -err;
+		text_format(text, "%s: %s", file, what);
+	free(what);
 }
 
-int text_error_at(char **error, int err, const char *file, unsigned int line, const char *fmt, ...)
+void text_format_at(char **text, const char *file, unsigned int line, const char *fmt, ...)
 {
 	va_list ap;
 
 	va_start(ap, fmt);
-	text_verror_at(error, err, file, line, fmt, ap);
+	text_vformat_at(text, file, line, fmt, ap);
 	va_end(ap);
-	return -err;
 }
 
 /* Levenshtein distance with one row kept; -1 when memory is short. */

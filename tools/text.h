@@ -26,14 +26,31 @@ void text_list_free(struct text_list *list);
  */
 void *text_grow(void *array, size_t nr, size_t size);
 
-/* Sets *@error to one formatted line, NULL when there is no memory for it. Returns -@err. */
-int text_error(char **error, int err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+/* Sets *@text to one formatted line, to be freed; NULL when there is no memory for it. */
+void text_format(char **text, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* The same, with "FILE:LINE: " before it; "FILE: " for line 0. */
-int text_error_at(char **error, int err, const char *file, unsigned int line, const char *fmt, ...)
-	__attribute__((format(printf, 5, 6)));
-int text_verror_at(char **error, int err, const char *file, unsigned int line, const char *fmt,
-		   va_list ap) __attribute__((format(printf, 5, 0)));
+void text_format_at(char **text, const char *file, unsigned int line, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+void text_vformat_at(char **text, const char *file, unsigned int line, const char *fmt, va_list ap)
+	__attribute__((format(printf, 4, 0)));
+
+/*
+ * The same as an expression with the value -@err, to be returned. @err is read first, so that it
+ * may be errno. Macros, so that whoever compiles or analyses the caller sees that it is not 0.
+ */
+#define text_error(error, err, ...)                \
+	({                                         \
+		int text_err = (err);              \
+		text_format((error), __VA_ARGS__); \
+		-text_err;                         \
+	})
+#define text_error_at(error, err, file, line, ...)                    \
+	({                                                            \
+		int text_err = (err);                                 \
+		text_format_at((error), (file), (line), __VA_ARGS__); \
+		-text_err;                                            \
+	})
 
 /*
  * The member of the NULL-terminated @candidates nearest to @name by edit distance, or NULL when

@@ -40,7 +40,7 @@ unsigned int kp_counters_at(const struct kp_policy *policy)
 {
 	unsigned int at = KP_NR_CORE_COUNTERS;
 
-	for (unsigned int i = 0; kp_policies[i] && kp_policies[i] != policy; i++)
+	for (unsigned int i = 0; kp_policies[i] && kp_policies[i]->ops != policy->ops; i++)
 		at += kp_counters_width(kp_policies[i]->ops->counters,
 					kp_policies[i]->ops->nr_counters);
 	return at;
@@ -110,10 +110,16 @@ static void for_each_counter(const struct kp_policy *const *policies, visit_coun
 {
 	visit_counters(core_counters, sizeof(core_counters) / sizeof(*core_counters), 0, visit,
 		       arg);
-	for (; *policies; policies++) {
-		const struct kp_stage_ops *ops = (*policies)->ops;
+	for (unsigned int i = 0; policies[i]; i++) {
+		const struct kp_stage_ops *ops = policies[i]->ops;
+		unsigned int earlier = 0;
 
-		visit_counters(ops->counters, ops->nr_counters, kp_counters_at(*policies), visit,
+		/* The policies of one stage count in one place. */
+		while (policies[earlier]->ops != ops)
+			earlier++;
+		if (earlier < i)
+			continue;
+		visit_counters(ops->counters, ops->nr_counters, kp_counters_at(policies[i]), visit,
 			       arg);
 	}
 }

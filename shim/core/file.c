@@ -14,13 +14,18 @@
 static int identify(struct kp_file *file, uint64_t *dev)
 {
 	struct statx st;
+	int read_only;
 
 	if (statx(file->fd, "", AT_EMPTY_PATH, STATX_BASIC_STATS | STATX_BTIME, &st))
 		return -errno;
 	file->block_device = S_ISBLK(st.stx_mode);
 	if (file->block_device) {
 		file->key.dev = *dev = makedev(st.stx_rdev_major, st.stx_rdev_minor);
-		return ioctl(file->fd, BLKGETSIZE64, &file->size) ? -errno : 0;
+		if (ioctl(file->fd, BLKGETSIZE64, &file->size) ||
+		    ioctl(file->fd, BLKROGET, &read_only))
+			return -errno;
+		/* The kernel would say so with every write only. */
+		return file->writable && read_only ? -EROFS : 0;
 	}
 	file->key.dev = *dev = makedev(st.stx_dev_major, st.stx_dev_minor);
 	file->key.ino = st.stx_ino;

@@ -4,11 +4,12 @@
 
 struct member {
 	/*
-	 * Held by the owner from join to leave. When it dies the kernel says so to who tries next;
-	 * the mutex is then left inconsistent, for ever. Nothing nests inside.
+	 * Held by the owner from join to leave. When it dies the kernel says so to who tries next.
+	 * Nothing nests inside.
 	 */
 	pthread_mutex_t alive;
 	bool taken; /* atomic */
+	bool dead;  /* atomic; found so. The mutex could keep it, but glibc's trylock then locks it */
 };
 
 static int init_members(void *object, void *arg)
@@ -37,6 +38,13 @@ static struct member *members_of(struct kp_arena *arena)
 	return object;
 }
 
+static void release_dead(struct member *member)
+{
+	__atomic_store_n(&member->dead, true, __ATOMIC_RELAXED);
+	pthread_mutex_consistent(&member->alive);
+	pthread_mutex_unlock(&member->alive);
+}
+
 int kp_liveness_join(struct kp_arena *arena, uint32_t *id)
 {
 	struct member *members = members_of(arena);
@@ -56,7 +64,7 @@ int kp_liveness_join(struct kp_arena *arena, uint32_t *id)
 			return 0;
 		}
 		if (ret == EOWNERDEAD) /* who looked died looking; this one is lost */
-			pthread_mutex_unlock(&members[i].alive);
+			release_dead(&members[i]);
 	}
 	return -ENOSPC;
 }
@@ -72,10 +80,14 @@ void kp_liveness_leave(struct kp_arena *arena, uint32_t id)
 bool kp_liveness_dead(struct kp_arena *arena, uint32_t id)
 {
 	struct member *member = members_of(arena) + (id - 1);
-	int ret = pthread_mutex_trylock(&member->alive);
+	int ret;
 
-	/* Unlocked without being made consistent: from now on it says ENOTRECOVERABLE. */
-	if (!ret || ret == EOWNERDEAD)
+	if (__atomic_load_n(&member->dead, __ATOMIC_RELAXED))
+		return true;
+	ret = pthread_mutex_trylock(&member->alive);
+	if (ret == EOWNERDEAD)
+		release_dead(member);
+	else if (!ret)
 		pthread_mutex_unlock(&member->alive);
-	return ret == EOWNERDEAD || ret == ENOTRECOVERABLE;
+	return ret == EOWNERDEAD;
 }

@@ -4,10 +4,17 @@
 
 #include "../stage.h"
 
+/* clang-format off */
 const struct kp_policy *const kp_policies[] = {
-	&kp_writeback_policy, &kp_checksum_policy, &kp_blocksize_policy,
-	&kp_split_policy,     &kp_plug_policy,	   NULL,
+	&kp_diolock_policy,
+	&kp_writeback_policy,
+	&kp_checksum_policy,
+	&kp_blocksize_policy,
+	&kp_split_policy,
+	&kp_plug_policy,
+	NULL,
 };
+/* clang-format on */
 
 void kp_arena_finish(struct kp_arena *arena)
 {
@@ -152,6 +159,9 @@ int kp_policy_find(const struct kp_policy *policy, const char *name, const char 
 			return -ENOENT;
 		}
 	}
+	/* Several rows may stand for one kernel: those of its file systems. */
+	if (by_name && by_kernel && variant_covers(by_name, kernel))
+		by_kernel = by_name;
 	if (name && by_kernel && by_name != by_kernel) {
 		snprintf(why, why_size, "%s=%s kernel=%s: that kernel has %s=%s, give only one",
 			 option, name, kernel, policy->name, by_kernel->name);

@@ -227,6 +227,7 @@ static unsigned int reap_ready(struct uring_device *uring, bool *woken)
 		int result = cqe->res;
 
 		io_uring_cqe_seen(&uring->ring, cqe);
+		kp_device_fence(&uring->device);
 		if (request == &uring->wake) {
 			take_wake(uring);
 			*woken = true;

@@ -212,6 +212,7 @@ static int aio_reap(struct kp_device *device, unsigned int min, const struct tim
 			ret = 0;
 			break;
 		}
+		kp_device_fence(device);
 		for (int i = 0; i < ret; i++) {
 			struct aio_request *request = aio->events[i].data;
 			int error;

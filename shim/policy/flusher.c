@@ -60,7 +60,8 @@ static struct kp_file *open_as(struct flusher *flusher, const struct cache_file 
 		return NULL;
 	if (kp_file_open(flusher->pl, path, O_RDWR, cache_load(&file->size), &kp_file))
 		return NULL;
-	if (!memcmp(&kp_file->key, &file->key, sizeof(file->key)))
+	if (!memcmp(&kp_file->key, &file->key, sizeof(file->key)) &&
+	    !cache_guard(flusher->config.cache, kp_file))
 		return kp_file;
 	kp_file_close(kp_file); /* another file of that name */
 	return NULL;
@@ -221,13 +222,14 @@ static void write_last(struct flusher *flusher)
 		cache_lock(flusher->config.cache, file);
 		since = cache_sample_error(file);
 		cache_unlock(file);
-		if (!file->nr_dirty && !file->nr_writeback && !file->padded &&
-		    since == file->error_seq)
+		if (!cache_load(&file->nr_dirty) && !cache_load(&file->nr_writeback) &&
+		    !cache_padded(file) && since == file->error_seq)
 			continue;
 		kp_file = file_of(flusher, file);
 		if (!kp_file)
 			continue;
 		ret = writeback_range(&flusher->wb, file, kp_file, 0, UINT64_MAX);
+		cache_stamp(flusher->config.cache, file, kp_file);
 		cache_lock(flusher->config.cache, file);
 		if (!ret)
 			ret = cache_check_error(file, &since);

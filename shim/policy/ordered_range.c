@@ -29,7 +29,7 @@ struct bucket {
 	 */
 	uint32_t lock;
 	uint32_t wake;	  /* futex: changes when a range was given back that others wait for */
-	uint32_t waiters; /* how many there may be */
+	uint32_t waiters; /* atomic; how many there may be */
 	struct kp_range *head;
 } __attribute__((aligned(64)));
 
@@ -141,7 +141,7 @@ static void give_back(const struct kp_range_owner *owner, struct kp_range_table 
 
 	lock_bucket(owner, bucket);
 	unlink_range(bucket, range);
-	wake = bucket->waiters;
+	wake = __atomic_load_n(&bucket->waiters, __ATOMIC_RELAXED);
 	if (wake)
 		__atomic_fetch_add(&bucket->wake, 1, __ATOMIC_RELAXED);
 	unlock_bucket(bucket);

@@ -96,7 +96,7 @@ struct cache_file {
 	uint32_t block_size;
 	bool block_device;
 	bool is_null;
-	bool padded; /* the file on disk may end in padding */
+	bool padded; /* atomic; the file on disk may end in padding */
 	bool always_mapped;
 	bool never_mapped;
 	uint64_t size;	   /* i_size, atomic */
@@ -133,6 +133,7 @@ struct cache_file {
 
 struct page_cache {
 	struct kp_arena *arena;
+	uint16_t token; /* tells it from other caches, see cache_guard() */
 	/* Protects limits, users coming and going, and the table of files. */
 	pthread_mutex_t lock;
 	struct cache_limits limits;
@@ -147,6 +148,7 @@ struct page_cache {
 	uint32_t free;	   /* list */
 	uint32_t nr_pages; /* ids handed out, atomic */
 	uint32_t in_use;   /* atomic */
+	uint32_t prepared; /* chunks whose memory was touched; under page_cache.lock */
 	uint32_t hand;	   /* atomic; of the clock that reclaims */
 	struct page_chunk *chunks[CACHE_CHUNKS];
 };
@@ -164,6 +166,11 @@ static inline char *cache_data(struct page_cache *cache, uint32_t id)
 static inline uint64_t cache_load(const uint64_t *value)
 {
 	return __atomic_load_n(value, __ATOMIC_RELAXED);
+}
+
+static inline bool cache_padded(const struct cache_file *file)
+{
+	return __atomic_load_n(&file->padded, __ATOMIC_RELAXED);
 }
 
 /* cache_blocks - mask of the blocks that bytes [@from, @to) of a page touch. */
@@ -184,10 +191,16 @@ static inline uint8_t cache_blocks(const struct cache_file *file, unsigned int f
  */
 uint32_t cache_page_get(struct page_cache *cache, struct cache_file *file, uint64_t number);
 
+/*
+ * cache_pages_prepare - touch the memory for @bytes, as far as the limits allow, so that the first
+ * use of a page costs no fault while it is measured.
+ */
+void cache_pages_prepare(struct page_cache *cache, uint64_t bytes);
+
 /* cache_page_put - a page that is not in the index becomes free. With the file's lock. */
 void cache_page_put(struct page_cache *cache, uint32_t id);
 
-/* ---- page_cache.c: files and the state of pages -------------------------------------------- */
+/* ---- page_cache.c, cache_users.c, cache_files.c -------------------------------------------- */
 
 /* cache_mutex_init - a robust mutex that processes share. 0 or -errno. */
 int cache_mutex_init(pthread_mutex_t *mutex);
@@ -196,10 +209,11 @@ int cache_mutex_init(pthread_mutex_t *mutex);
 int cache_find(struct kp_arena *arena, struct page_cache **cache);
 
 /*
- * cache_join - become a user. @limits: what the job asks for, filled in on return.
+ * cache_join - become a user. @limits: what the job asks for. @bytes: what it is going to touch.
  * Return: 0; -EINVAL, logged, when a live user has other limits; -EUSERS.
  */
-int cache_join(struct page_cache *cache, struct cache_limits *limits, uint16_t *user);
+int cache_join(struct page_cache *cache, struct cache_limits *limits, uint64_t bytes,
+	       uint16_t *user);
 
 /* cache_leave - the lease is given up. */
 void cache_leave(struct page_cache *cache, uint16_t user);
@@ -209,6 +223,9 @@ void cache_leave(struct page_cache *cache, uint16_t user);
  * meant for once in a while.
  */
 void cache_reap_users(struct page_cache *cache);
+
+/* cache_user_alive - has it neither left nor been found dead? */
+bool cache_user_alive(const struct page_cache *cache, uint16_t user);
 
 /* cache_lock, cache_unlock - the file's lock; what a dead owner left is repaired. */
 void cache_lock(struct page_cache *cache, struct cache_file *file);
@@ -230,9 +247,18 @@ struct cache_open_options {
 	bool device_blocks;  /* the file is treated as a block device: initial size by P1 */
 };
 
+/*
+ * cache_guard - mark an open file as being in this cache, until it is closed. 0; -EBUSY, logged,
+ * when it is in another.
+ */
+int cache_guard(const struct page_cache *cache, const struct kp_file *kp_file);
+
 /* cache_open - find or make the cached file. 0; -errno, logged. */
 int cache_open(struct page_cache *cache, uint16_t user, struct kp_file *kp_file,
 	       const struct cache_open_options *options, struct cache_file **file);
+
+/* cache_stamp - note how the file looks on disk, to tell later whether others changed it. */
+void cache_stamp(struct page_cache *cache, struct cache_file *file, const struct kp_file *kp_file);
 
 /* cache_close - a descriptor is closed. @kp_file is still open. */
 void cache_close(struct page_cache *cache, uint16_t user, struct kp_file *kp_file,
@@ -313,26 +339,25 @@ struct writeback {
 	struct kp_stage
 		anchor; /* stands where the page cache stands, above what I/O goes through */
 	struct page_cache *cache;
-	uint16_t user;
 	const struct kp_variant *variant;
 	uint64_t *counters;
-	bool wrap_fault;
+	uint64_t reap_at;
 	struct kp_bio_set set;
 	struct kp_pool ios;
 	uint32_t in_flight; /* atomic; bios of ours */
-	uint64_t reap_at;
+	uint16_t user;
+	bool wrap_fault;
 
 	/* The scan that is going on. */
+	bool integrity;
 	struct cache_file *file;
 	struct kp_file *kp_file;
-	bool integrity;
-	uint64_t last; /* page */
 	uint32_t bio_pages;
 	/* Pages on their way into bios: [start, start + nr), claimed. */
-	uint64_t start;
 	unsigned int nr;
-	uint8_t masks[CACHE_BIO_PAGES];
+	uint64_t start;
 	uint32_t ids[CACHE_BIO_PAGES];
+	uint8_t masks[CACHE_BIO_PAGES];
 };
 
 int writeback_init(struct writeback *wb, struct page_cache *cache, uint16_t user,

@@ -195,6 +195,8 @@ int page_index_insert(struct page_index *index, struct kp_arena *arena, uint64_t
 		}
 		leaf = above;
 	}
+	if (!leaf)
+		return -ENOMEM;
 	leaf->slots[slot_at(number, 0)] = id;
 	page_index_set(index, number, PAGE_PRESENT);
 	return 0;

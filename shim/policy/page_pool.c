@@ -3,6 +3,8 @@
  * The pages of memory of the page cache: free ones, and a clock that reclaims clean ones, as
  * shrink_page_list() does from the tail of the inactive list.
  */
+#include <sys/mman.h>
+
 #include "page_cache.h"
 
 /* Whoever died in here left the list half done: make it anew from the pages. */
@@ -40,18 +42,42 @@ static uint64_t max_pages(const struct page_cache *cache)
 	return kp_min(bytes / KP_PAGE_SIZE, (uint64_t)CACHE_CHUNKS * PAGES_PER_CHUNK - 1);
 }
 
-/* A page that was never used. With pool_lock. */
-static uint32_t fresh_page(struct page_cache *cache)
+/* With pool_lock. */
+static struct page_chunk *chunk_of(struct page_cache *cache, uint32_t id)
 {
-	uint32_t id = cache->nr_pages + 1;
 	struct page_chunk **chunk = &cache->chunks[id / PAGES_PER_CHUNK];
 
 	if (!*chunk)
 		*chunk = kp_arena_alloc(cache->arena, sizeof(**chunk));
-	if (!*chunk)
+	return *chunk;
+}
+
+/* A page that was never used. With pool_lock. */
+static uint32_t fresh_page(struct page_cache *cache)
+{
+	uint32_t id = cache->nr_pages + 1;
+
+	if (!chunk_of(cache, id))
 		return 0;
 	__atomic_store_n(&cache->nr_pages, id, __ATOMIC_RELEASE);
 	return id;
+}
+
+void cache_pages_prepare(struct page_cache *cache, uint64_t bytes)
+{
+	uint64_t pages = kp_min(bytes / KP_PAGE_SIZE, max_pages(cache));
+	uint32_t chunks = (pages + PAGES_PER_CHUNK - 1) / PAGES_PER_CHUNK;
+
+	for (; cache->prepared < chunks; cache->prepared++) {
+		struct page_chunk *chunk;
+
+		lock_pool(cache);
+		chunk = chunk_of(cache, cache->prepared * PAGES_PER_CHUNK);
+		pthread_mutex_unlock(&cache->pool_lock);
+		/* An older kernel has no such advice; the faults come later then. */
+		if (!chunk || madvise(chunk, sizeof(*chunk), MADV_POPULATE_WRITE))
+			return;
+	}
 }
 
 /* Give a page to @file: the owner last, since it makes the page its. */

@@ -166,7 +166,8 @@ static void write_end_io(struct kp_bio *bio)
 		cache_count(wb->counters, CACHE_FAILED_BYTES, io->size);
 	}
 	if (io->pos + io->size > file->size && !file->is_null)
-		file->padded = true; /* until somebody cuts it off */
+		__atomic_store_n(&file->padded, true,
+				 __ATOMIC_RELAXED); /* until somebody cuts it off */
 	cache_unlock(file);
 	end_bio(bio);
 	cache_wake(file);
@@ -223,7 +224,7 @@ static void write_gathered(struct writeback *wb)
 	/* For whoever has to cut it off if we die. */
 	if (!file->is_null && end > __atomic_load_n(&file->size, __ATOMIC_RELAXED)) {
 		cache_lock(wb->cache, file);
-		file->padded = true;
+		__atomic_store_n(&file->padded, true, __ATOMIC_RELAXED);
 		cache_unlock(file);
 	}
 	while (kp_blocksize_next_bio(file->blocks, file->block_size, wb->masks, nr, &piece))
@@ -234,12 +235,12 @@ static void write_gathered(struct writeback *wb)
 /* Cut padding off: the last block was written whole, the file ends within it. */
 static void trim_padding(struct writeback *wb, struct cache_file *file, struct kp_file *kp_file)
 {
-	if (!file->padded || file->block_device || kp_file->fd < 0 || !kp_file->writable)
+	if (!cache_padded(file) || file->block_device || kp_file->fd < 0 || !kp_file->writable)
 		return;
 	cache_lock(wb->cache, file);
 	/* With the lock held, so that i_size does not grow before the file is cut to it. */
-	if (file->padded && !ftruncate(kp_file->fd, file->size))
-		file->padded = false;
+	if (cache_padded(file) && !ftruncate(kp_file->fd, file->size))
+		__atomic_store_n(&file->padded, false, __ATOMIC_RELAXED);
 	cache_unlock(file);
 }
 
@@ -381,7 +382,7 @@ uint64_t writeback_pass(struct writeback *wb, struct cache_file *file, struct kp
 
 	scan(wb, file, kp_file, &wbc);
 	file->writeback_index = wbc.writeback_index;
-	if (file->padded) {
+	if (cache_padded(file)) {
 		writeback_drain(wb);
 		trim_padding(wb, file, kp_file);
 	}
@@ -432,7 +433,7 @@ int writeback_range(struct writeback *wb, struct cache_file *file, struct kp_fil
 	};
 	int ret = 0;
 
-	if (!cache_load(&file->nr_dirty) && !cache_load(&file->nr_writeback) && !file->padded)
+	if (!cache_load(&file->nr_dirty) && !cache_load(&file->nr_writeback) && !cache_padded(file))
 		return 0;
 	if (tag_range(wb, file, first, last))
 		ret = scan(wb, file, kp_file, &wbc);
@@ -571,6 +572,28 @@ void writeback_read(struct writeback *wb, struct cache_file *file, struct kp_fil
 
 /* ---- past the cache ------------------------------------------------------------------------ */
 
+/*
+ * A direct read of a file that is longer, or shorter, than it is on disk yet: what was not written
+ * back reads as zeroes, what is padding is not there.
+ */
+static void end_at_size(const struct cache_io *io, struct kp_bio *bio)
+{
+	struct kp_iter iter = io->original->iter;
+	uint64_t end = kp_min(io->pos + io->size, kp_max(cache_load(&io->file->size), io->pos));
+	uint64_t got = io->pos + io->size - bio->resid;
+	struct kp_segment segment;
+
+	bio->resid = io->pos + io->size - end;
+	if (got >= end)
+		return;
+	iter.size = end - io->pos;
+	kp_iter_advance(bio->vec, &iter, got - io->pos);
+	for (; iter.size; kp_iter_step(bio->vec, &iter, segment.len)) {
+		segment = kp_iter_segment(bio->vec, &iter);
+		memset(segment.addr, 0, segment.len);
+	}
+}
+
 /* invalidate_inode_pages2_range() after a direct write: what was read in meanwhile is old. */
 static void past_end_io(struct kp_bio *bio)
 {
@@ -579,7 +602,10 @@ static void past_end_io(struct kp_bio *bio)
 	struct writeback *wb = io->wb;
 	struct kp_bio *original = io->original;
 
-	if (io->size) {
+	if (original->op == KP_OP_READ) {
+		if (!bio->status && !file->block_device && !file->is_null)
+			end_at_size(io, bio);
+	} else if (io->size) {
 		cache_lock(wb->cache, file);
 		cache_invalidate(wb->cache, file, io->pos / KP_PAGE_SIZE,
 				 (io->pos + io->size - 1) / KP_PAGE_SIZE);

@@ -164,6 +164,7 @@ START_TEST(chain_random_trees)
 		for (unsigned int i = 0; i <= nr; i++) {
 			unsigned int j = unit_between(0, i);
 
+			order[i] = i; /* what j may be too */
 			order[i] = order[j];
 			order[j] = i;
 		}

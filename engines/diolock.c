@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * diolock: how the inode is locked around direct I/O. 16c54688592c (4.9) made ext4's direct reads
+ * take i_rwsem shared and keep it until they have completed; 5.6 made overwrites shared as well.
+ * The lock behaves as the rw_semaphore of its kernel.
+ */
+#include "adaptor.h"
+
+struct diolock_options {
+	struct kp_engine_options common;
+	char *rwsem;
+	struct kp_diolock_options stage;
+};
+
+static const struct fio_option options[] = {
+	{
+		.name = "rwsem",
+		.lname = "Behaviour of the lock",
+		.type = FIO_OPT_STR_STORE,
+		.off1 = offsetof(struct diolock_options, rwsem),
+		.help = "The rw_semaphore of kernel 4.9, 5.3 or 5.11; default that of kernel= or "
+			"of the variant",
+		.category = FIO_OPT_C_ENGINE,
+		.group = FIO_OPT_G_INVALID,
+	},
+};
+
+static const struct kp_policy *const policies[] = { &kp_diolock_policy, NULL };
+
+static int diolock_plan(const struct kp_engine_options *common, struct kp_plan *plan, char *why,
+			size_t why_size)
+{
+	struct diolock_options *o = (struct diolock_options *)common;
+	int ret;
+
+	o->stage.rwsem = o->rwsem;
+	o->stage.kernel = common->kernel;
+	ret = kp_plan_policy(plan, &kp_diolock_policy, common->policy, common->kernel, &o->stage,
+			     why, why_size);
+	if (ret)
+		return ret;
+	return kp_diolock_check_options(&o->stage, plan->nr_stages ? plan->stages[0].variant : NULL,
+					why, why_size);
+}
+
+static const struct kp_engine engine = {
+	.name = "diolock",
+	.policies = policies,
+	.options = options,
+	.nr_options = sizeof(options) / sizeof(*options),
+	.options_size = sizeof(struct diolock_options),
+	.plan = diolock_plan,
+};
+
+KP_ENGINE(engine)

@@ -1,0 +1,445 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The files of the page cache: which of their pages have blocks on disk, who uses them, and what
+ * those must agree on.
+ */
+#include <fcntl.h>
+#include <linux/fiemap.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <sys/stat.h>
+
+#include "blocksize.h"
+#include "page_cache.h"
+
+/* ---- mapped ranges ------------------------------------------------------------------------- */
+
+bool cache_mapped(struct cache_file *file, uint64_t number)
+{
+	uint8_t *piece;
+
+	if (file->always_mapped || file->never_mapped)
+		return file->always_mapped;
+	if (number / MAP_PAGES >= MAP_PIECES)
+		return false;
+	piece = __atomic_load_n(&file->map[number / MAP_PAGES], __ATOMIC_ACQUIRE);
+	if (!piece || piece == MAP_ALL)
+		return piece == MAP_ALL;
+	number %= MAP_PAGES;
+	return __atomic_load_n(&piece[number / 8], __ATOMIC_RELAXED) >> number % 8 & 1;
+}
+
+/* The piece for @number, which will be changed. NULL: no memory, or all is as it shall be. */
+static uint8_t *map_piece(struct page_cache *cache, struct cache_file *file, uint64_t number,
+			  bool set)
+{
+	uint8_t **slot = &file->map[number / MAP_PAGES];
+	uint8_t *piece = *slot;
+
+	if (piece != NULL && piece != MAP_ALL)
+		return piece;
+	if (set == (piece == MAP_ALL))
+		return NULL;
+	piece = kp_arena_alloc(cache->arena, MAP_BYTES);
+	if (piece && *slot == MAP_ALL)
+		memset(piece, 0xff, MAP_BYTES);
+	if (piece)
+		__atomic_store_n(slot, piece, __ATOMIC_RELEASE);
+	return piece;
+}
+
+static void change_map(struct page_cache *cache, struct cache_file *file, uint64_t first,
+		       uint64_t nr, bool set)
+{
+	while (nr && first / MAP_PAGES < MAP_PIECES) {
+		uint64_t at = first % MAP_PAGES;
+		uint64_t here = kp_min(nr, MAP_PAGES - at);
+
+		file->map_used = kp_max(file->map_used, (uint32_t)(first / MAP_PAGES) + 1);
+		if (here == MAP_PAGES && set && !file->map[first / MAP_PAGES]) {
+			__atomic_store_n(&file->map[first / MAP_PAGES], MAP_ALL, __ATOMIC_RELAXED);
+		} else {
+			uint8_t *piece = map_piece(cache, file, first, set);
+
+			for (uint64_t i = at; piece && i < at + here; i++) {
+				uint8_t bit = 1u << i % 8;
+
+				/* Under the lock, but read without. */
+				if (set)
+					__atomic_fetch_or(&piece[i / 8], bit, __ATOMIC_RELAXED);
+				else
+					__atomic_fetch_and(&piece[i / 8], ~bit, __ATOMIC_RELAXED);
+			}
+		}
+		first += here;
+		nr -= here;
+	}
+}
+
+void cache_set_mapped(struct page_cache *cache, struct cache_file *file, uint64_t first,
+		      uint64_t nr)
+{
+	if (!file->always_mapped && !file->never_mapped)
+		change_map(cache, file, first, nr, true);
+}
+
+void cache_clear_mapped(struct page_cache *cache, struct cache_file *file, uint64_t first,
+			uint64_t nr)
+{
+	if (!file->always_mapped && !file->never_mapped)
+		change_map(cache, file, first, nr, false);
+}
+
+static void clear_map(struct cache_file *file)
+{
+	for (uint32_t i = 0; i < file->map_used; i++) {
+		if (file->map[i] == MAP_ALL)
+			file->map[i] = NULL;
+		else if (file->map[i])
+			memset(file->map[i], 0, MAP_BYTES);
+	}
+}
+
+#define NR_EXTENTS 128
+
+/* The written extents of a file. A file system that cannot tell has none. */
+static void read_extents(struct page_cache *cache, struct cache_file *file, int fd)
+{
+	_Alignas(struct fiemap) char
+		memory[sizeof(struct fiemap) + NR_EXTENTS * sizeof(struct fiemap_extent)];
+	struct fiemap *map = (struct fiemap *)memory;
+	uint64_t from = 0;
+	bool last = false;
+
+	while (!last) {
+		memset(map, 0, sizeof(*map));
+		map->fm_start = from;
+		map->fm_length = FIEMAP_MAX_OFFSET - from;
+		map->fm_flags = FIEMAP_FLAG_SYNC;
+		map->fm_extent_count = NR_EXTENTS;
+		if (ioctl(fd, FS_IOC_FIEMAP, map) || !map->fm_mapped_extents)
+			return;
+		for (unsigned int i = 0; i < map->fm_mapped_extents; i++) {
+			const struct fiemap_extent *extent = &map->fm_extents[i];
+			uint64_t first = kp_round_up(extent->fe_logical, KP_PAGE_SIZE);
+
+			from = extent->fe_logical + extent->fe_length;
+			last = extent->fe_flags & FIEMAP_EXTENT_LAST;
+			if (!(extent->fe_flags &
+			      (FIEMAP_EXTENT_UNWRITTEN | FIEMAP_EXTENT_DELALLOC)) &&
+			    from > first)
+				cache_set_mapped(cache, file, first / KP_PAGE_SIZE,
+						 (from - first) / KP_PAGE_SIZE);
+		}
+	}
+}
+
+/* ---- files --------------------------------------------------------------------------------- */
+
+struct new_file {
+	struct page_cache *cache;
+	const struct kp_file *kp_file;
+	struct cache_bdi *bdi;
+};
+
+static int init_bdi(void *object, void *arg)
+{
+	struct cache_bdi *bdi = object;
+
+	(void)arg;
+	return cache_mutex_init(&bdi->role);
+}
+
+/* A device of its own, for the null device each name is one. */
+static int find_bdi(struct page_cache *cache, const struct kp_file *kp_file, struct cache_bdi **bdi)
+{
+	struct kp_file_key key = kp_file->key;
+	void *object;
+	int ret;
+
+	key.ino = 0;
+	key.birth_ns = 0;
+	ret = kp_arena_object(cache->arena, "cache_bdi", &key, sizeof(key), sizeof(**bdi), init_bdi,
+			      NULL, &object);
+	if (!ret)
+		*bdi = object;
+	return ret;
+}
+
+static int init_file(void *object, void *arg)
+{
+	struct cache_file *file = object;
+	const struct new_file *new = arg;
+	struct page_cache *cache = new->cache;
+	int ret = cache_mutex_init(&file->lock);
+
+	if (!ret)
+		ret = cache_mutex_init(&file->write_lock);
+	if (ret)
+		return ret;
+	if (cache->nr_files == CACHE_MAX_FILES)
+		return -ENFILE;
+	file->key = new->kp_file->key;
+	file->bdi = new->bdi;
+	file->block_device = new->kp_file->block_device;
+	file->is_null = new->kp_file->fd < 0;
+	file->map = kp_arena_alloc(cache->arena, MAP_PIECES * sizeof(*file->map));
+	file->users = kp_arena_alloc(cache->arena, CACHE_MAX_USERS * sizeof(*file->users));
+	if (!file->map || !file->users)
+		return -ENOMEM;
+	file->id = cache->nr_files + 1;
+	cache->files[cache->nr_files] = file;
+	__atomic_store_n(&cache->nr_files, file->id, __ATOMIC_RELEASE);
+	return 0;
+}
+
+/* How the file looks on disk: to see later whether somebody else changed it. */
+static void read_stamp(const struct kp_file *kp_file, uint64_t stamp[3])
+{
+	struct stat st;
+
+	memset(stamp, 0, 3 * sizeof(*stamp));
+	if (kp_file->fd < 0 || kp_file->block_device || fstat(kp_file->fd, &st))
+		return;
+	stamp[0] = st.st_size;
+	stamp[1] = st.st_mtim.tv_sec * 1000000000ull + st.st_mtim.tv_nsec;
+	stamp[2] = st.st_ctim.tv_sec * 1000000000ull + st.st_ctim.tv_nsec;
+}
+
+void cache_stamp(struct page_cache *cache, struct cache_file *file, const struct kp_file *kp_file)
+{
+	cache_lock(cache, file);
+	read_stamp(kp_file, file->stamp);
+	cache_unlock(file);
+}
+
+void cache_drop_all(struct page_cache *cache, struct cache_file *file)
+{
+	uint64_t number = 0;
+	uint32_t id;
+
+	while ((id = page_index_next(&file->index, number, PAGE_PRESENT, &number))) {
+		struct cache_page *page = cache_page(cache, id);
+
+		cache_clean(cache, file, id, page->dirty);
+		if (!page->writeback && !page->reading)
+			cache_drop(cache, file, id);
+		number++;
+	}
+}
+
+static bool has_users(struct page_cache *cache, struct cache_file *file, uint16_t except)
+{
+	for (uint32_t i = 0; i < cache->nr_users; i++) {
+		if (i != except && file->users[i].used && cache_user_alive(cache, i))
+			return true;
+	}
+	return false;
+}
+
+static uint32_t choose_block_size(const struct kp_file *kp_file,
+				  const struct cache_open_options *options)
+{
+	uint32_t logical = kp_file->limits.logical_block_size;
+	struct stat st;
+
+	if (options->block_size)
+		return options->block_size;
+	if (options->device_blocks)
+		return kp_blocksize_initial(options->blocks, kp_file->size, logical, KP_PAGE_SIZE);
+	/* A file system has its own; ext4's is a page unless mkfs was told otherwise. */
+	if (kp_file->fd >= 0 && !kp_file->block_device && !fstat(kp_file->fd, &st) &&
+	    st.st_blksize >= (long)KP_SECTOR_SIZE && st.st_blksize < (long)KP_PAGE_SIZE)
+		return kp_max((uint32_t)st.st_blksize, logical);
+	return KP_PAGE_SIZE;
+}
+
+static int check_block_size(const struct kp_file *kp_file, uint32_t block_size)
+{
+	uint32_t logical = kp_file->limits.logical_block_size;
+
+	if (block_size < logical) {
+		kp_log("%s: block_size=%u: below the device's logical block size, give at least %u",
+		       kp_file->path, block_size, logical);
+		return -EINVAL;
+	}
+	if (block_size > KP_PAGE_SIZE || block_size & (block_size - 1)) {
+		kp_log("%s: block_size=%u: not possible, give a power of two from %u to %u",
+		       kp_file->path, block_size, logical, KP_PAGE_SIZE);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+/* The first user of the file after a while. With its lock. */
+static void begin_file(struct page_cache *cache, struct cache_file *file,
+		       const struct kp_file *kp_file, const struct cache_open_options *options,
+		       uint32_t block_size)
+{
+	uint64_t stamp[3];
+
+	read_stamp(kp_file, stamp);
+	/* Whoever changed the file meanwhile did it behind our back. */
+	if (memcmp(stamp, file->stamp, sizeof(stamp)) || block_size != file->block_size ||
+	    file->block_device)
+		cache_drop_all(cache, file);
+	snprintf(file->path, sizeof(file->path), "%s", kp_file->path);
+	file->block_size = block_size;
+	file->blocks = options->blocks;
+	if (file->is_null)
+		file->size = kp_max(file->size, kp_file->size);
+	else
+		file->size = kp_file->size;
+	file->always_mapped = !strcmp(options->mapped, "all") ||
+			      (!strcmp(options->mapped, "auto") && file->block_device);
+	file->never_mapped = !strcmp(options->mapped, "none");
+	clear_map(file);
+	if (!file->always_mapped && !file->never_mapped && kp_file->fd >= 0)
+		read_extents(cache, file, kp_file->fd);
+}
+
+/* Jobs that share a file must mean the same by it. With its lock. */
+static int join_file(struct page_cache *cache, uint16_t user, struct cache_file *file,
+		     struct kp_file *kp_file, const struct cache_open_options *options)
+{
+	uint32_t block_size = choose_block_size(kp_file, options);
+	int ret = check_block_size(kp_file, block_size);
+
+	if (ret)
+		return ret;
+	if (!has_users(cache, file, user) && !file->users[user].used) {
+		begin_file(cache, file, kp_file, options, block_size);
+	} else if (options->blocks != file->blocks ||
+		   (options->block_size && options->block_size != file->block_size)) {
+		kp_log("%s: another job has it with block size %u and policy=%s, give both the "
+		       "same",
+		       kp_file->path, file->block_size, file->blocks->name);
+		return -EINVAL;
+	}
+	file->users[user].used = 1;
+	file->users[user].opens++;
+	file->users[user].fd = kp_file->fd;
+	return 0;
+}
+
+/* One flusher serves a device: it has one policy. With page_cache.lock. */
+static int join_bdi(struct page_cache *cache, uint16_t user, struct cache_bdi *bdi,
+		    const struct kp_file *kp_file, const struct kp_variant *variant)
+{
+	bool used = false;
+
+	for (uint32_t i = 0; i < cache->nr_files; i++) {
+		if (cache->files[i]->bdi == bdi && has_users(cache, cache->files[i], user))
+			used = true;
+	}
+	if (used && bdi->variant != variant) {
+		kp_log("%s: policy=%s: another job on the same device has %s, separate them by "
+		       "stonewall",
+		       kp_file->path, variant->name, bdi->variant->name);
+		return -EINVAL;
+	}
+	bdi->variant = variant;
+	return 0;
+}
+
+/* Where in a file the locks lie that say which caches it is in: a byte for each. */
+#define GUARD_START (1ll << 62)
+#define GUARD_SPAN  65536
+
+static bool guarded_by_others(int fd, off_t start, off_t len)
+{
+	struct flock lock = {
+		.l_type = F_WRLCK,
+		.l_whence = SEEK_SET,
+		.l_start = start,
+		.l_len = len,
+	};
+
+	return len && !fcntl(fd, F_OFD_GETLK, &lock) && lock.l_type != F_UNLCK;
+}
+
+int cache_guard(const struct page_cache *cache, const struct kp_file *kp_file)
+{
+	off_t own = GUARD_START + cache->token;
+	struct flock lock = {
+		.l_type = F_RDLCK,
+		.l_whence = SEEK_SET,
+		.l_start = own,
+		.l_len = 1,
+	};
+
+	/* A file system without locks takes its user's word. */
+	if (kp_file->fd < 0 || fcntl(kp_file->fd, F_OFD_SETLK, &lock))
+		return 0;
+	if (!guarded_by_others(kp_file->fd, GUARD_START, cache->token) &&
+	    !guarded_by_others(kp_file->fd, own + 1, GUARD_SPAN - cache->token - 1))
+		return 0;
+	kp_log("%s: another engine or another fio has it in a page cache of its own, run one after "
+	       "the other",
+	       kp_file->path);
+	return -EBUSY;
+}
+
+int cache_open(struct page_cache *cache, uint16_t user, struct kp_file *kp_file,
+	       const struct cache_open_options *options, struct cache_file **file)
+{
+	struct new_file new = { .cache = cache, .kp_file = kp_file };
+	void *object;
+	int ret;
+
+	ret = cache_guard(cache, kp_file);
+	if (ret)
+		return ret;
+	cache_reap_users(cache);
+	cache_lock_plain(&cache->lock);
+	ret = find_bdi(cache, kp_file, &new.bdi);
+	if (!ret)
+		ret = join_bdi(cache, user, new.bdi, kp_file, options->variant);
+	if (!ret)
+		ret = kp_arena_object(cache->arena, "cache_file", &kp_file->key,
+				      sizeof(kp_file->key), sizeof(**file), init_file, &new,
+				      &object);
+	if (!ret) {
+		*file = object;
+		cache_lock(cache, *file);
+		ret = join_file(cache, user, *file, kp_file, options);
+		cache_unlock(*file);
+	}
+	pthread_mutex_unlock(&cache->lock);
+	return ret;
+}
+
+static bool has_opens(struct page_cache *cache, const struct cache_file *file)
+{
+	for (uint32_t i = 0; i < cache->nr_users; i++) {
+		if (file->users[i].opens && cache_user_alive(cache, i))
+			return true;
+	}
+	return false;
+}
+
+void cache_close(struct page_cache *cache, uint16_t user, struct kp_file *kp_file,
+		 struct cache_file *file)
+{
+	struct stat st;
+
+	cache_lock(cache, file);
+	file->users[user].opens--;
+	read_stamp(kp_file, file->stamp);
+	/* The last close of an unlinked file is its end. */
+	if (kp_file->fd >= 0 && !has_opens(cache, file) && !fstat(kp_file->fd, &st) && !st.st_nlink)
+		cache_drop_all(cache, file);
+	cache_unlock(file);
+}
+
+bool cache_forget(struct page_cache *cache, uint16_t user, struct cache_file *file)
+{
+	bool last;
+
+	cache_reap_users(cache);
+	cache_lock(cache, file);
+	memset(&file->users[user], 0, sizeof(file->users[user]));
+	last = !has_users(cache, file, user);
+	cache_unlock(file);
+	return last;
+}

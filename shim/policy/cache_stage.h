@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What the two halves of the page cache stage share: cache_stage.c and cache_io.c. */
+#ifndef KP_CACHE_STAGE_H
+#define KP_CACHE_STAGE_H
+
+#include "page_cache.h"
+
+#define CACHE_MAX_WINDOW   1024u /* pages of one readahead */
+#define CACHE_MAX_FLUSHERS 64u	 /* devices that one pipeline has files on */
+
+struct cache_stage {
+	struct kp_stage stage;
+	struct page_cache *cache;
+	bool joined;
+	uint16_t user;
+	struct writeback wb;
+	struct kp_cache_options options;
+	struct cache_open_options open_options;
+	struct kp_pipeline_config pipeline;
+	struct kp_stage_config below[KP_MAX_STAGES];
+	unsigned int counters_at;
+	struct flusher *flushers[CACHE_MAX_FLUSHERS];
+	struct cache_bdi *bdis[CACHE_MAX_FLUSHERS];
+	unsigned int nr_flushers;
+	struct cache_file **files; /* that we used, to be left in the end */
+	unsigned int nr_files;
+	uint32_t window; /* readahead at most, pages */
+	uint32_t ids[CACHE_MAX_WINDOW];
+	uint8_t masks[CACHE_MAX_WINDOW];
+};
+
+/* An open file: struct file, with its file_ra_state and f_wb_err. */
+struct open_file {
+	struct cache_file *file;
+	uint32_t error_since;
+	uint64_t previous; /* page read last */
+	uint64_t ra_start;
+	uint32_t ra_size;
+	uint32_t ra_async; /* pages from the end at which the next window is asked for */
+};
+
+static inline struct cache_stage *cache_stage(struct kp_stage *stage)
+{
+	return kp_container_of(stage, struct cache_stage, stage);
+}
+
+static inline struct open_file *open_file(struct cache_stage *cs, const struct kp_file *file)
+{
+	return file->stage_data[cs->stage.index];
+}
+
+/* cache_submit - the stage's submit: an I/O of the application. cache_io.c */
+void cache_submit(struct kp_stage *stage, struct kp_bio *bio);
+
+#endif

@@ -1,0 +1,1056 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The dio_lock stage (policy P3): the inode lock around direct I/O.
+ *
+ * 16c54688592c ("ext4: Allow parallel DIO reads", 4.9) made a direct read take i_rwsem shared and
+ * keep it until a synchronous read has completed, where 4.8 took it exclusive and let go before
+ * the wait. A row says for each kind of I/O in which mode the lock is taken, how long it is held,
+ * and what is waited for.
+ *
+ * The lock is held around the submission of that very I/O, down to the device: I/Os that arrive
+ * are kept until the batch is committed, and then submitted one by one, as io_submit() does. Every
+ * row submits and then waits, also for synchronous I/O, so that all are compared over the same
+ * device interface.
+ */
+#include <stdlib.h>
+
+#include "inode.h"
+
+#define POLL_NS	       50000u	     /* a waiter with I/O in flight reaps it this often */
+#define LOOK_AROUND_NS 100000000u    /* a wait looks around this often */
+#define GRACE_NS       2000000000ull /* how long a wait goes on after the run was to end */
+#define SAMPLE	       64u	     /* one hold in so many is timed */
+
+/* ---- rules --------------------------------------------------------------------------------- */
+
+enum dio_mode { UNLOCKED, SHARED, EXCLUSIVE };
+
+enum dio_until {
+	SUBMISSION, /* released once all bios are submitted, also when the I/O is synchronous */
+	CALL,	    /* held over the system call: to completion if synchronous, else SUBMISSION */
+	COMPLETION,
+};
+
+enum dio_flags {
+	AIO_WAITS = 1 << 0,	      /* asynchronous I/O is waited for in the call */
+	DRAINS = 1 << 1,	      /* inode_dio_wait() under the lock, before submission */
+	AIO_DRAINS = 1 << 2,	      /* the same for asynchronous I/O only */
+	RETAKES = 1 << 3,	      /* shared at first, which is found wanting and given up */
+	DEMOTES = 1 << 4,	      /* downgraded to shared before submission */
+	DROPS = 1 << 5,		      /* released during the I/O and retaken after it */
+	AIO_MUTEX = 1 << 6,	      /* asynchronous: ext4_aio_mutex() around everything */
+	AIO_UNWRITTEN = 1 << 7,	      /* asynchronous: ext4_unwritten_wait() first */
+	AIO_UNWRITTEN_AFTER = 1 << 8, /* and again under the lock after submission */
+};
+
+struct dio_rule {
+	uint8_t mode;
+	uint8_t until;
+	uint16_t flags;
+};
+
+/* What an I/O is to an inode. Blocks are those of the file system. */
+enum dio_class {
+	READ,
+	OVERWRITE,	     /* of written blocks */
+	PREALLOCATED,	     /* at least one block unwritten, none missing */
+	HOLE,		     /* at least one block missing */
+	EXTENDING,	     /* begins at or before the end of the file and ends behind it */
+	BEYOND,		     /* begins behind the end of the file */
+	UNALIGNED_OVERWRITE, /* cuts a block; all are written */
+	UNALIGNED,
+	UNALIGNED_EXTENDING,
+	PUNCH, /* discard */
+	NR_CLASSES,
+};
+
+struct dio_row {
+	struct kp_variant variant;
+	const char *rwsem;	/* the lock of the first kernels of the row */
+	bool eof_block_extends; /* an unaligned write that ends at the end of the file extends */
+	struct dio_rule rules[NR_CLASSES];
+};
+
+/* clang-format off */
+#define NO_LOCK	 { UNLOCKED, SUBMISSION, 0 }
+#define S	 { SHARED, CALL, 0 }
+#define X	 { EXCLUSIVE, CALL, 0 }
+#define X_SUBMIT { EXCLUSIVE, SUBMISSION, 0 }
+#define X_WAIT	 { EXCLUSIVE, COMPLETION, AIO_WAITS }
+#define X_DROP	 { EXCLUSIVE, SUBMISSION, DROPS }
+#define X_ALONE	 { EXCLUSIVE, COMPLETION, AIO_WAITS | DRAINS }
+#define X_HELD	 { EXCLUSIVE, COMPLETION, 0 }
+
+#define WRITES_IN_FILE(...)    [OVERWRITE] = __VA_ARGS__, [PREALLOCATED] = __VA_ARGS__, \
+			       [HOLE] = __VA_ARGS__
+#define WRITES_AT_END(...)     [EXTENDING] = __VA_ARGS__, [BEYOND] = __VA_ARGS__
+#define UNALIGNED_IN_FILE(...) [UNALIGNED_OVERWRITE] = __VA_ARGS__, [UNALIGNED] = __VA_ARGS__
+#define UNALIGNED_WRITES(...)  UNALIGNED_IN_FILE(__VA_ARGS__), \
+			       [UNALIGNED_EXTENDING] = __VA_ARGS__
+
+/* Up to 4.8: ext4_file_write_iter() has a second mutex for unaligned asynchronous writes. */
+#define EXT4_48_UNALIGNED                                                   \
+	UNALIGNED_IN_FILE({ EXCLUSIVE, CALL, AIO_MUTEX | AIO_UNWRITTEN }), \
+	[UNALIGNED_EXTENDING] = { EXCLUSIVE, COMPLETION, AIO_WAITS | AIO_MUTEX | AIO_UNWRITTEN }
+
+/* 5.2: the next asynchronous write must not meet the conversion of the block that this cuts. */
+#define EXT4_49_UNALIGNED                                                             \
+	UNALIGNED_IN_FILE({ EXCLUSIVE, CALL, AIO_UNWRITTEN | AIO_UNWRITTEN_AFTER }), \
+	[UNALIGNED_EXTENDING] = { EXCLUSIVE, COMPLETION, AIO_WAITS | AIO_UNWRITTEN }
+
+/* Asynchronous: alone on the file, and waited for. */
+#define EXT4_55_UNALIGNED UNALIGNED_WRITES({ EXCLUSIVE, COMPLETION, AIO_WAITS | AIO_DRAINS })
+/* clang-format on */
+
+static const struct dio_row rows[] = {
+	{
+		.variant = {
+			.name = "ext4-4.8",
+			.since = "4.3",
+			.until = "4.8",
+			.commit = "before 16c54688592c",
+			.summary = "reads exclusive until submitted, writes exclusive over the call",
+			.omits = "the mutex that i_rwsem was before 4.7; journal and mapping",
+		},
+		.rwsem = "4.9",
+		.rules = {
+			[READ] = X_SUBMIT,
+			WRITES_IN_FILE(X),
+			WRITES_AT_END(X_WAIT),
+			EXT4_48_UNALIGNED,
+			[PUNCH] = X_ALONE,
+		},
+	},
+	{
+		.variant = {
+			.name = "ext4-4.8-nolock",
+			.since = "4.3",
+			.until = "4.8",
+			.commit = "before 16c54688592c",
+			.summary = "dioread_nolock: reads take no lock, overwrites drop it meanwhile",
+			.omits = "EXT4_STATE_DIOREAD_LOCK, which a hole punch sets; as ext4-4.8",
+		},
+		.rwsem = "4.9",
+		.rules = {
+			[READ] = NO_LOCK,
+			[OVERWRITE] = X_DROP,
+			[PREALLOCATED] = X,
+			[HOLE] = X,
+			WRITES_AT_END(X_WAIT),
+			EXT4_48_UNALIGNED,
+			[PUNCH] = X_ALONE,
+		},
+	},
+	{
+		.variant = {
+			.name = "ext4-4.9",
+			.since = "4.9",
+			.until = "5.4",
+			.commit = "16c54688592c",
+			.summary = "reads shared over the call, writes exclusive over the call",
+			.omits = "that 4.9 to 5.0 do not wait after an unaligned AIO; journal",
+		},
+		.rwsem = "4.9",
+		.rules = {
+			[READ] = S,
+			WRITES_IN_FILE(X),
+			WRITES_AT_END(X_WAIT),
+			EXT4_49_UNALIGNED,
+			[PUNCH] = X_ALONE,
+		},
+	},
+	{
+		.variant = {
+			.name = "ext4-4.9-nolock",
+			.since = "4.9",
+			.until = "5.4",
+			.commit = "16c54688592c",
+			.summary = "dioread_nolock: as ext4-4.9, but overwrites drop the lock meanwhile",
+			.omits = "as ext4-4.9",
+		},
+		.rwsem = "4.9",
+		.rules = {
+			[READ] = S,
+			[OVERWRITE] = X_DROP,
+			[PREALLOCATED] = X,
+			[HOLE] = X,
+			WRITES_AT_END(X_WAIT),
+			EXT4_49_UNALIGNED,
+			[PUNCH] = X_ALONE,
+		},
+	},
+	{
+		.variant = {
+			.name = "ext4-5.5",
+			.since = "5.5",
+			.until = "5.5",
+			.commit = "378f32bab371",
+			.summary = "as ext4-4.9; an unaligned AIO waits for all others and for itself",
+			.omits = "journal and mapping",
+		},
+		.rwsem = "5.3",
+		.rules = {
+			[READ] = S,
+			WRITES_IN_FILE(X),
+			WRITES_AT_END(X_WAIT),
+			EXT4_55_UNALIGNED,
+			[PUNCH] = X_ALONE,
+		},
+	},
+	{
+		.variant = {
+			.name = "ext4-5.5-nolock",
+			.since = "5.5",
+			.until = "5.5",
+			.commit = "378f32bab371",
+			.summary = "dioread_nolock: as ext4-5.5, but overwrites downgrade to shared",
+			.omits = "journal and mapping",
+		},
+		.rwsem = "5.3",
+		.rules = {
+			[READ] = S,
+			[OVERWRITE] = { EXCLUSIVE, CALL, DEMOTES },
+			[PREALLOCATED] = X,
+			[HOLE] = X,
+			WRITES_AT_END(X_WAIT),
+			EXT4_55_UNALIGNED,
+			[PUNCH] = X_ALONE,
+		},
+	},
+	{
+		.variant = {
+			.name = "ext4-5.6",
+			.since = "5.6",
+			.until = "6.11",
+			.commit = "bc6385dab125, aa9714d0e397",
+			.summary = "reads and overwrites of written blocks shared over the call",
+			.omits = "security updates; what changed between 6.2 and 6.11; journal",
+		},
+		.rwsem = "5.3",
+		.rules = {
+			[READ] = S,
+			[OVERWRITE] = S,
+			[PREALLOCATED] = { EXCLUSIVE, CALL, RETAKES },
+			[HOLE] = { EXCLUSIVE, CALL, RETAKES },
+			WRITES_AT_END(X_WAIT),
+			UNALIGNED_WRITES(X_ALONE),
+			[PUNCH] = X_ALONE,
+		},
+	},
+	{
+		.variant = {
+			.name = "ext4-6.12",
+			.since = "6.12",
+			.until = "6.19",
+			.commit = "ext4_dio_write_checks() of 6.12",
+			.summary = "shared also into preallocated blocks, and unaligned over written ones",
+			.omits = "security updates; atomic writes; journal",
+		},
+		.rwsem = "5.11",
+		.rules = {
+			[READ] = S,
+			[OVERWRITE] = S,
+			[PREALLOCATED] = S,
+			[HOLE] = { EXCLUSIVE, CALL, RETAKES },
+			WRITES_AT_END(X_WAIT),
+			[UNALIGNED_OVERWRITE] = S,
+			[UNALIGNED] = { EXCLUSIVE, COMPLETION, AIO_WAITS | DRAINS | RETAKES },
+			[UNALIGNED_EXTENDING] = X_ALONE,
+			[PUNCH] = X_ALONE,
+		},
+	},
+	{
+		.variant = {
+			.name = "xfs-4.9",
+			.since = "4.9",
+			.until = "5.1",
+			.commit = "xfs_file_dio_aio_write() of 4.9",
+			.summary = "shared; exclusive and demoted beyond EOF; unaligned exclusive, drained",
+			.omits = "zeroing beyond EOF, reflink, page cache, layouts",
+		},
+		.rwsem = "4.9",
+		.rules = {
+			[READ] = S,
+			WRITES_IN_FILE(S),
+			[EXTENDING] = S,
+			[BEYOND] = { EXCLUSIVE, CALL, RETAKES | DRAINS | DEMOTES },
+			UNALIGNED_WRITES({ EXCLUSIVE, CALL, DRAINS }),
+			[PUNCH] = X_ALONE,
+		},
+	},
+	{
+		.variant = {
+			.name = "xfs-5.2",
+			.since = "5.2",
+			.until = "5.11",
+			.commit = "xfs_file_dio_aio_write() of 5.2",
+			.summary = "as xfs-4.9; an unaligned AIO is waited for under the lock",
+			.omits = "as xfs-4.9",
+		},
+		.rwsem = "4.9",
+		.rules = {
+			[READ] = S,
+			WRITES_IN_FILE(S),
+			[EXTENDING] = S,
+			[BEYOND] = { EXCLUSIVE, CALL, RETAKES | DRAINS | DEMOTES },
+			UNALIGNED_WRITES(X_ALONE),
+			[PUNCH] = X_ALONE,
+		},
+	},
+	{
+		.variant = {
+			.name = "xfs-6.12",
+			.since = "5.12",
+			.until = "6.19",
+			.commit = "xfs_file_dio_write_unaligned() of 6.12",
+			.summary = "as xfs-5.2; unaligned overwrites of written blocks shared",
+			.omits = "as xfs-4.9; atomic writes",
+		},
+		.rwsem = "5.11",
+		.eof_block_extends = true,
+		.rules = {
+			[READ] = S,
+			WRITES_IN_FILE(S),
+			[EXTENDING] = S,
+			[BEYOND] = { EXCLUSIVE, CALL, RETAKES | DRAINS | DEMOTES },
+			[UNALIGNED_OVERWRITE] = S,
+			[UNALIGNED] = { EXCLUSIVE, COMPLETION, AIO_WAITS | DRAINS | RETAKES },
+			[UNALIGNED_EXTENDING] = X_ALONE,
+			[PUNCH] = X_ALONE,
+		},
+	},
+	{
+		.variant = {
+			.name = "btrfs-4.9",
+			.since = "4.9",
+			.until = "5.9",
+			.commit = "btrfs_direct_IO() of 4.9",
+			.summary = "reads take no lock, writes drop it during the I/O unless extending",
+			.omits = "buffered fallback of unaligned writes; extent locks; copy on write",
+		},
+		.rwsem = "4.9",
+		.rules = {
+			[READ] = NO_LOCK,
+			WRITES_IN_FILE(X_DROP),
+			WRITES_AT_END(X_WAIT),
+			UNALIGNED_WRITES(X_WAIT),
+			[PUNCH] = X_ALONE,
+		},
+	},
+	{
+		.variant = {
+			.name = "btrfs-5.10",
+			.since = "5.10",
+			.until = "5.10",
+			.commit = "btrfs_direct_IO() of 5.10",
+			.summary = "as btrfs-4.9, but reads shared over the call",
+			.omits = "as btrfs-4.9",
+		},
+		.rwsem = "5.3",
+		.rules = {
+			[READ] = S,
+			WRITES_IN_FILE(X_DROP),
+			WRITES_AT_END(X),
+			UNALIGNED_WRITES(X_WAIT),
+			[PUNCH] = X_ALONE,
+		},
+	},
+	{
+		.variant = {
+			.name = "btrfs-5.11",
+			.since = "5.11",
+			.until = "6.19",
+			.commit = "38851cc19adb",
+			.summary = "reads and writes within the file shared over the call",
+			.omits = "as btrfs-4.9; security updates",
+		},
+		.rwsem = "5.11",
+		.rules = {
+			[READ] = S,
+			WRITES_IN_FILE(S),
+			WRITES_AT_END(X),
+			UNALIGNED_IN_FILE({ EXCLUSIVE, COMPLETION, AIO_WAITS | RETAKES }),
+			[UNALIGNED_EXTENDING] = X_WAIT,
+			[PUNCH] = X_ALONE,
+		},
+	},
+	{
+		.variant = {
+			.name = "exclusive",
+			.commit = "no kernel",
+			.summary = "one lock around everything until completion: the teaching case",
+		},
+		.rwsem = "5.11",
+		.rules = {
+			[READ] = X_HELD,
+			WRITES_IN_FILE(X_HELD),
+			WRITES_AT_END(X_HELD),
+			UNALIGNED_WRITES(X_HELD),
+			[PUNCH] = X_HELD,
+		},
+	},
+};
+
+/* Which class, as far as size and blocks can tell at this moment. */
+static enum dio_class classify(const struct dio_row *row, const struct kp_inode *inode,
+			       const struct kp_bio *bio)
+{
+	uint64_t pos = bio->iter.pos, end = pos + bio->iter.size;
+	uint64_t size = kp_inode_size(inode);
+	enum kp_blocks blocks;
+
+	if (bio->op == KP_OP_READ)
+		return READ;
+	if (bio->op == KP_OP_DISCARD)
+		return PUNCH;
+	if (pos % inode->block_size || end % inode->block_size) {
+		if (end > size || (row->eof_block_extends && end == size))
+			return UNALIGNED_EXTENDING;
+		blocks = kp_inode_blocks(inode, pos, end - pos);
+		return blocks == KP_BLOCKS_WRITTEN ? UNALIGNED_OVERWRITE : UNALIGNED;
+	}
+	if (end > size)
+		return pos > size ? BEYOND : EXTENDING;
+	blocks = kp_inode_blocks(inode, pos, end - pos);
+	return OVERWRITE + blocks;
+}
+
+/* ---- the stage ----------------------------------------------------------------------------- */
+
+enum counter {
+	READ_WAIT = 0,
+	WRITE_WAIT = READ_WAIT + KP_TIME_VALUES,
+	READ_HOLD = WRITE_WAIT + KP_TIME_VALUES,
+	WRITE_HOLD = READ_HOLD + KP_TIME_VALUES,
+	DIO_WAIT = WRITE_HOLD + KP_TIME_VALUES,
+	READ_LOCKS = DIO_WAIT + KP_TIME_VALUES,
+	WRITE_LOCKS,
+	EVENTS, /* in the order of enum kp_rwsem_event, up to the recoveries */
+	RECOVERED = EVENTS + KP_RWSEM_RECOVERED,
+	RECOVERED_DIO,
+	DEAD_JOBS,
+	MOST_READERS,
+	RETAKEN,
+	DOWNGRADES,
+};
+
+static const struct kp_counter_desc counters[] = {
+	{ "read_wait", KP_COUNTER_TIMES },
+	{ "write_wait", KP_COUNTER_TIMES },
+	{ "read_hold", KP_COUNTER_TIMES },
+	{ "write_hold", KP_COUNTER_TIMES },
+	{ "dio_wait", KP_COUNTER_TIMES },
+	{ "read_locks", KP_COUNTER_SUM },
+	{ "write_locks", KP_COUNTER_SUM },
+	{ "write_steals", KP_COUNTER_SUM },
+	{ "queue_steals", KP_COUNTER_SUM },
+	{ "read_steals", KP_COUNTER_SUM },
+	{ "readers_passed", KP_COUNTER_SUM },
+	{ "grants", KP_COUNTER_SUM },
+	{ "readers_granted", KP_COUNTER_SUM },
+	{ "handoffs", KP_COUNTER_SUM },
+	{ "spins", KP_COUNTER_SUM },
+	{ "sleeps", KP_COUNTER_SUM },
+	{ "wakes_saved", KP_COUNTER_SUM },
+	{ "lost_wakes", KP_COUNTER_SUM },
+	{ "recovered_locks", KP_COUNTER_SUM },
+	{ "recovered_dio", KP_COUNTER_SUM },
+	{ "dead_jobs", KP_COUNTER_SUM },
+	{ "readers_granted_max", KP_COUNTER_MAX },
+	{ "retaken_exclusive", KP_COUNTER_SUM },
+	{ "downgrades", KP_COUNTER_SUM },
+};
+
+struct dio_lock {
+	struct kp_stage stage;
+	const struct dio_row *row;
+	const struct kp_rwsem_rules *rules;
+	struct kp_living *living;
+	unsigned int number; /* among the living */
+	bool joined;
+	struct kp_pool dios;
+	struct kp_bio *first, **last; /* held until flush */
+	bool flushing;		      /* a wait inside may flush the whole pipeline */
+	unsigned int nr_holds;
+	uint64_t ends_ns; /* the run is to end: waits are given up at this time */
+	/*
+	 * In a shared pipeline end_io may run beside the owner: protects the counters. Nothing
+	 * nests inside it.
+	 */
+	pthread_mutex_t count_lock;
+};
+
+/* What the stage keeps of an open file. */
+struct dio_file {
+	struct dio_lock *lock;
+	struct kp_inode *inode;
+	unsigned int job; /* our number on it */
+	struct kp_rwsem_user rwsem, aio_mutex;
+};
+
+/* An I/O that was let through. */
+struct dio {
+	struct dio_file *file;
+	void (*end_io)(struct kp_bio *bio); /* of whoever is above us */
+	void *private;
+	uint64_t pos, size;
+	uint64_t since_ns; /* when its hold began, 0: not timed */
+	uint8_t class;
+	uint8_t hold; /* enum dio_mode that its end releases */
+	bool unwritten;
+	bool owner_ends; /* completion is passed on by the owner, after more work */
+	bool *ended;	 /* atomic; the owner looks at it while it is in carry_out() */
+};
+
+static void begin_count(struct dio_lock *lock)
+{
+	if (lock->stage.pipeline->shared)
+		pthread_mutex_lock(&lock->count_lock);
+}
+
+static void end_count(struct dio_lock *lock)
+{
+	if (lock->stage.pipeline->shared)
+		pthread_mutex_unlock(&lock->count_lock);
+}
+
+/* ---- waiting ------------------------------------------------------------------------------- */
+
+static void recover(struct dio_file *file)
+{
+	struct dio_lock *lock = file->lock;
+	struct kp_inode_lost lost = kp_inode_recover(file->inode, lock->living);
+	uint64_t *values = lock->stage.counters;
+
+	if (!lost.jobs)
+		return;
+	begin_count(lock);
+	kp_count(&values[DEAD_JOBS], lost.jobs);
+	kp_count(&values[RECOVERED], lost.places);
+	kp_count(&values[RECOVERED_DIO], lost.in_flight);
+	end_count(lock);
+}
+
+/* Is the run at its end for so long that a wait is hopeless? */
+static bool is_over(struct dio_lock *lock)
+{
+	uint64_t now;
+
+	if (!kp_pipeline_terminating(lock->stage.pipeline))
+		return false;
+	now = kp_now_ns();
+	if (!lock->ends_ns)
+		lock->ends_ns = now + GRACE_NS;
+	return now >= lock->ends_ns;
+}
+
+/*
+ * What a waiter does before it sleeps. Others may wait for what it has in flight, so it goes on
+ * reaping; once a sleep passed without news it looks for the dead.
+ */
+static bool look_around(struct dio_file *file, bool timed_out, uint64_t *timeout_ns)
+{
+	struct kp_pipeline *pl = file->lock->stage.pipeline;
+
+	if (pl->shared || __atomic_load_n(&pl->device->in_flight, __ATOMIC_RELAXED)) {
+		kp_pipeline_poll(pl);
+		*timeout_ns = kp_min(*timeout_ns, POLL_NS);
+	}
+	if (timed_out)
+		recover(file);
+	return !is_over(file->lock);
+}
+
+static bool idle(struct kp_rwsem_user *user, bool timed_out, uint64_t *timeout_ns)
+{
+	return look_around(user->private, timed_out, timeout_ns);
+}
+
+/* A slow path of the lock is behind us. */
+static void account(struct kp_rwsem_user *user, const struct kp_rwsem_op *op, uint64_t ns)
+{
+	struct dio_file *file = user->private;
+	uint64_t *values = file->lock->stage.counters;
+
+	begin_count(file->lock);
+	for (unsigned int i = 0; i < KP_RWSEM_RECOVERED; i++) {
+		if (op->events[i])
+			kp_count(&values[EVENTS + i], op->events[i]);
+	}
+	kp_count_max(&values[MOST_READERS], op->events[KP_RWSEM_READERS_GRANTED]);
+	if (op->taken)
+		kp_count_time(&values[op->mode == KP_RWSEM_READ ? READ_WAIT : WRITE_WAIT], ns);
+	end_count(file->lock);
+}
+
+/* inode_dio_wait(), ext4_unwritten_wait(). 0 or -ECANCELED. */
+static int wait_in_flight(struct dio_file *file, enum kp_inode_count count)
+{
+	struct kp_inode *inode = file->inode;
+	uint64_t start, slept = 0;
+	bool timed_out = false;
+
+	if (kp_inode_quiet(inode, count))
+		return 0;
+	start = kp_now_ns();
+	for (;;) {
+		uint32_t seen = __atomic_load_n(&inode->dio_futex, __ATOMIC_ACQUIRE);
+		uint64_t timeout = LOOK_AROUND_NS;
+
+		__atomic_store_n(&inode->dio_waiters, 1, __ATOMIC_SEQ_CST);
+		if (kp_inode_quiet(inode, count))
+			break;
+		if (!look_around(file, timed_out, &timeout))
+			return -ECANCELED;
+		slept = kp_futex_wait(&inode->dio_futex, seen, timeout) ? slept + timeout : 0;
+		timed_out = slept >= LOOK_AROUND_NS;
+		if (timed_out)
+			slept = 0;
+	}
+	begin_count(file->lock);
+	kp_count_time(&file->lock->stage.counters[DIO_WAIT], kp_now_ns() - start);
+	end_count(file->lock);
+	return 0;
+}
+
+/* Wait in place until @ended. */
+static void wait_for_end(struct dio_lock *lock, const bool *ended)
+{
+	while (!__atomic_load_n(ended, __ATOMIC_ACQUIRE)) {
+		int ret = kp_pipeline_wait(lock->stage.pipeline, lock->stage.next);
+
+		if (ret < 0 && !__atomic_load_n(ended, __ATOMIC_ACQUIRE)) {
+			kp_log("an I/O was lost: %s", strerror(-ret));
+			abort();
+		}
+	}
+}
+
+/* ---- taking and releasing ------------------------------------------------------------------ */
+
+static enum kp_rwsem_mode rwsem_mode(enum dio_mode mode)
+{
+	return mode == SHARED ? KP_RWSEM_READ : KP_RWSEM_WRITE;
+}
+
+static int take(struct dio_file *file, enum dio_mode mode)
+{
+	return kp_rwsem_down(&file->rwsem, rwsem_mode(mode));
+}
+
+static void release(struct dio_file *file, enum dio_mode mode)
+{
+	kp_rwsem_up(&file->rwsem, rwsem_mode(mode));
+}
+
+/* One hold in SAMPLE is timed. Return: when it began, 0: this one is not. */
+static uint64_t begin_hold(struct dio_lock *lock)
+{
+	return lock->nr_holds++ % SAMPLE ? 0 : kp_now_ns();
+}
+
+static void end_hold(struct dio_lock *lock, enum dio_mode mode, uint64_t since)
+{
+	if (!since)
+		return;
+	begin_count(lock);
+	kp_count_time(&lock->stage.counters[mode == SHARED ? READ_HOLD : WRITE_HOLD],
+		      kp_now_ns() - since);
+	end_count(lock);
+}
+
+/* Found under the shared lock that it will not do: let go, and take it exclusive. */
+static int give_up_shared(struct dio_file *file)
+{
+	int ret = take(file, SHARED);
+
+	if (!ret)
+		release(file, SHARED);
+	kp_count(&file->lock->stage.counters[RETAKEN], 1);
+	return ret;
+}
+
+/* Take the lock and do what is to be done under it. On success *mode is what is then held. */
+static int take_by_rule(struct dio_file *file, const struct dio_rule *rule, bool async,
+			enum dio_mode *mode)
+{
+	bool drains = rule->flags & DRAINS || (async && rule->flags & AIO_DRAINS);
+	int ret = 0;
+
+	*mode = rule->mode;
+	if (rule->mode == UNLOCKED)
+		return 0;
+	if (rule->flags & RETAKES)
+		ret = give_up_shared(file);
+	if (!ret)
+		ret = take(file, rule->mode);
+	if (ret)
+		return ret;
+	if (drains)
+		ret = wait_in_flight(file, KP_INODE_DIO);
+	if (ret || rule->flags & DROPS) {
+		release(file, rule->mode);
+		*mode = UNLOCKED;
+	} else if (rule->flags & DEMOTES) {
+		kp_rwsem_downgrade(&file->rwsem);
+		kp_count(&file->lock->stage.counters[DOWNGRADES], 1);
+		*mode = SHARED;
+	}
+	return ret;
+}
+
+/* What comes before i_rwsem. */
+static int enter(struct dio_file *file, const struct dio_rule *rule, bool async,
+		 enum dio_mode *mode)
+{
+	bool mutex = async && rule->flags & AIO_MUTEX;
+	int ret = mutex ? kp_rwsem_down(&file->aio_mutex, KP_RWSEM_WRITE) : 0;
+
+	if (ret)
+		return ret;
+	if (async && rule->flags & AIO_UNWRITTEN)
+		ret = wait_in_flight(file, KP_INODE_UNWRITTEN);
+	if (!ret)
+		ret = take_by_rule(file, rule, async, mode);
+	if (ret && mutex)
+		kp_rwsem_up(&file->aio_mutex, KP_RWSEM_WRITE);
+	return ret;
+}
+
+/* ---- completion ---------------------------------------------------------------------------- */
+
+/* What the inode learns from a write or discard. */
+static void note_blocks(const struct dio *dio, const struct kp_bio *bio)
+{
+	struct kp_arena *arena = dio->file->lock->stage.pipeline->arena;
+	struct kp_inode *inode = dio->file->inode;
+	uint64_t size = dio->size - kp_min(dio->size, bio->resid);
+
+	if (dio->class == READ || bio->status || !size)
+		return;
+	/* Without memory for the map, blocks stay as they were: slower, never wrong. */
+	if (dio->class != PUNCH && dio->class != OVERWRITE)
+		kp_inode_set_blocks(inode, arena, dio->pos, size, KP_BLOCKS_WRITTEN);
+	if (dio->class == PUNCH)
+		kp_inode_set_blocks(inode, arena, dio->pos, size, KP_BLOCKS_HOLE);
+	else
+		kp_inode_extend(inode, dio->pos + size);
+}
+
+static void pass_on(struct dio *dio, struct kp_bio *bio)
+{
+	bio->end_io = dio->end_io;
+	bio->private = dio->private;
+	kp_pool_put(&dio->file->lock->dios, dio);
+	bio->end_io(bio);
+}
+
+static void dio_end_io(struct kp_bio *bio)
+{
+	struct dio *dio = bio->private;
+	struct dio_file *file = dio->file;
+	struct kp_pipeline *pl = file->lock->stage.pipeline;
+	bool *ended = dio->ended;
+	bool owner_ends = dio->owner_ends;
+
+	note_blocks(dio, bio);
+	if (dio->unwritten)
+		kp_inode_end(file->inode, file->job, KP_INODE_UNWRITTEN);
+	kp_inode_end(file->inode, file->job, KP_INODE_DIO);
+	if (dio->hold) {
+		end_hold(file->lock, dio->hold, dio->since_ns);
+		release(file, dio->hold);
+	}
+	if (ended) {
+		__atomic_store_n(ended, true, __ATOMIC_RELEASE);
+		if (pl->shared && !kp_pipeline_owned(pl))
+			kp_pipeline_wake(pl);
+	}
+	if (!owner_ends)
+		pass_on(dio, bio);
+}
+
+/* ---- submission ---------------------------------------------------------------------------- */
+
+static struct dio *new_dio(struct dio_file *file, struct kp_bio *bio, enum dio_class class)
+{
+	struct dio *dio = kp_pool_get(&file->lock->dios);
+
+	if (!dio)
+		return NULL;
+	*dio = (struct dio){
+		.file = file,
+		.end_io = bio->end_io,
+		.private = bio->private,
+		.pos = bio->iter.pos,
+		.size = bio->iter.size,
+		.class = class,
+	};
+	return dio;
+}
+
+/* Submit, with everything taken that the rule wants, down to the device. */
+static void submit(struct dio_file *file, struct dio *dio, struct kp_bio *bio)
+{
+	struct dio_lock *lock = file->lock;
+
+	if (dio->unwritten)
+		kp_inode_begin(file->inode, file->job, KP_INODE_UNWRITTEN);
+	kp_inode_begin(file->inode, file->job, KP_INODE_DIO);
+	bio->end_io = dio_end_io;
+	bio->private = dio;
+	kp_stage_submit(lock->stage.next, bio);
+	kp_pipeline_flush(lock->stage.pipeline, lock->stage.next);
+}
+
+static bool fills_blocks(enum dio_class class)
+{
+	return class == PREALLOCATED || class == HOLE || class == UNALIGNED;
+}
+
+/* One I/O through the lock. */
+static void carry_out(struct dio_lock *lock, struct kp_bio *bio)
+{
+	struct dio_file *file = bio->file->stage_data[lock->stage.index];
+	enum dio_class class = classify(lock->row, file->inode, bio);
+	const struct dio_rule *rule = &lock->row->rules[class];
+	bool async = !(bio->flags & KP_BIO_SYNC);
+	bool to_end = rule->until == COMPLETION || (rule->until == CALL && !async);
+	bool shared = lock->stage.pipeline->shared;
+	bool retakes = rule->flags & DROPS;
+	bool waits = (async && rule->flags & AIO_WAITS) || (!async && retakes);
+	struct dio *dio = new_dio(file, bio, class);
+	bool ended = false;
+	enum dio_mode mode;
+	uint64_t since;
+	int ret = dio ? enter(file, rule, async, &mode) : -ENOMEM;
+
+	if (ret) {
+		if (dio)
+			kp_pool_put(&lock->dios, dio);
+		kp_bio_fail(bio, ret);
+		return;
+	}
+	since = mode ? begin_hold(lock) : 0;
+	dio->unwritten = async && fills_blocks(class);
+	dio->owner_ends = retakes && !async;
+	if (to_end) {
+		dio->hold = mode;
+		dio->since_ns = since;
+	}
+	/* In a shared pipeline others may end it at any time: no look back unless we wait. */
+	if (waits || !shared)
+		dio->ended = &ended;
+	if (shared && mode == EXCLUSIVE && to_end)
+		kp_rwsem_sleeping(&file->rwsem);
+	submit(file, dio, bio);
+	if (!shared && !ended && mode == EXCLUSIVE && to_end)
+		kp_rwsem_sleeping(&file->rwsem);
+	if (async && rule->flags & AIO_UNWRITTEN_AFTER)
+		wait_in_flight(file, KP_INODE_UNWRITTEN);
+	if (waits)
+		wait_for_end(lock, &ended);
+	else if (!shared && !ended)
+		dio->ended = NULL;
+	if (mode && !to_end) {
+		end_hold(lock, mode, since);
+		release(file, mode);
+	}
+	if (retakes && !take(file, EXCLUSIVE))
+		release(file, EXCLUSIVE);
+	if (async && rule->flags & AIO_MUTEX)
+		kp_rwsem_up(&file->aio_mutex, KP_RWSEM_WRITE);
+	if (retakes && !async)
+		pass_on(dio, bio);
+}
+
+static bool takes_lock(const struct kp_bio *bio)
+{
+	return kp_op_has_data(bio->op) || bio->op == KP_OP_DISCARD;
+}
+
+static void dio_submit(struct kp_stage *stage, struct kp_bio *bio)
+{
+	struct dio_lock *lock = kp_container_of(stage, struct dio_lock, stage);
+
+	if (bio->flags & KP_BIO_SYNC) {
+		if (takes_lock(bio))
+			carry_out(lock, bio);
+		else
+			kp_stage_submit(stage->next, bio);
+		return;
+	}
+	bio->next = NULL;
+	*lock->last = bio;
+	lock->last = &bio->next;
+}
+
+/* The batch is committed: io_submit() walks it. */
+static void dio_flush(struct kp_stage *stage)
+{
+	struct dio_lock *lock = kp_container_of(stage, struct dio_lock, stage);
+
+	if (lock->flushing)
+		return;
+	lock->flushing = true;
+	while (lock->first) {
+		struct kp_bio *bio = lock->first;
+
+		lock->first = bio->next;
+		if (!lock->first)
+			lock->last = &lock->first;
+		bio->next = NULL;
+		if (takes_lock(bio))
+			carry_out(lock, bio);
+		else
+			kp_stage_submit(stage->next, bio);
+	}
+	lock->flushing = false;
+}
+
+/* ---- files, and setting up ----------------------------------------------------------------- */
+
+static void refuse_file(struct kp_file *file, struct kp_inode *inode, int error)
+{
+	if (error == -EUSERS && !__atomic_exchange_n(&inode->told_full, true, __ATOMIC_RELAXED))
+		kp_log("diolock: %s: a lock has room for %u jobs: give fewer numjobs= on one file",
+		       file->path, KP_RWSEM_JOBS);
+	else if (error == -EBUSY)
+		kp_log("diolock: %s: jobs of another policy= or rwsem= use it: give all jobs on a "
+		       "file the same, or stonewall",
+		       file->path);
+}
+
+static int dio_open(struct kp_stage *stage, struct kp_file *kp_file)
+{
+	struct dio_lock *lock = kp_container_of(stage, struct dio_lock, stage);
+	struct dio_file *file = calloc(1, sizeof(*file));
+	struct kp_inode *inode = NULL;
+	int ret;
+
+	if (!file)
+		return -ENOMEM;
+	ret = kp_inode_attach(kp_file, stage->variant, lock->rules, lock->living, lock->number,
+			      &inode, &file->job);
+	if (ret) {
+		refuse_file(kp_file, inode, ret);
+		free(file);
+		return ret == -EUSERS ? -EBUSY : ret;
+	}
+	file->lock = lock;
+	file->inode = inode;
+	file->rwsem = (struct kp_rwsem_user){
+		.sem = &inode->rwsem,
+		.rules = lock->rules,
+		.job = file->job,
+		.taken = { &stage->counters[READ_LOCKS], &stage->counters[WRITE_LOCKS] },
+		.idle = idle,
+		.account = account,
+		.private = file,
+	};
+	file->aio_mutex = file->rwsem;
+	file->aio_mutex.sem = &inode->aio_mutex;
+	kp_file->stage_data[stage->index] = file;
+	return 0;
+}
+
+static void dio_close(struct kp_stage *stage, struct kp_file *kp_file)
+{
+	struct dio_file *file = kp_file->stage_data[stage->index];
+
+	if (file)
+		kp_inode_detach(file->inode, file->job);
+	free(file);
+	kp_file->stage_data[stage->index] = NULL;
+}
+
+static const struct kp_rwsem_rules *find_rules(const struct kp_diolock_options *options,
+					       const struct dio_row *row)
+{
+	if (options && options->rwsem)
+		return kp_rwsem_find(options->rwsem);
+	if (options && options->kernel)
+		return kp_rwsem_of_kernel(options->kernel);
+	return kp_rwsem_find(row->rwsem);
+}
+
+int kp_diolock_check_options(const struct kp_diolock_options *options,
+			     const struct kp_variant *variant, char *why, size_t why_size)
+{
+	if (!options->rwsem)
+		return 0;
+	if (!variant) {
+		snprintf(why, why_size,
+			 "rwsem=%s: policy=none takes no lock, drop rwsem=", options->rwsem);
+		return -EINVAL;
+	}
+	if (!kp_rwsem_find(options->rwsem)) {
+		snprintf(why, why_size, "rwsem=%s: unknown, give one of: 4.9, 5.3, 5.11",
+			 options->rwsem);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static unsigned int dio_needs(const struct kp_stage_config *config)
+{
+	(void)config;
+	return KP_NEEDS_ASYNC_DEVICE;
+}
+
+static int dio_init(struct kp_stage *stage, const struct kp_stage_config *stage_config,
+		    const struct kp_pipeline_config *config)
+{
+	struct dio_lock *lock = kp_container_of(stage, struct dio_lock, stage);
+	int ret;
+
+	lock->row = kp_container_of(stage_config->variant, struct dio_row, variant);
+	lock->rules = find_rules(stage_config->options, lock->row);
+	lock->last = &lock->first;
+	pthread_mutex_init(&lock->count_lock, NULL);
+	if (!lock->rules)
+		return -EINVAL;
+	ret = kp_living_join(config->arena, &lock->living, &lock->number);
+	if (ret == -EUSERS)
+		kp_log("diolock: too many jobs: give fewer numjobs=");
+	if (ret)
+		return ret;
+	lock->joined = true;
+	/* As many as the application may have in flight, and one that is waited for. */
+	return kp_pool_init(&lock->dios, sizeof(struct dio), config->depth + 1,
+			    stage->pipeline->shared);
+}
+
+static void dio_exit(struct kp_stage *stage)
+{
+	struct dio_lock *lock = kp_container_of(stage, struct dio_lock, stage);
+
+	if (lock->joined)
+		kp_living_leave(lock->living, lock->number);
+	kp_pool_exit(&lock->dios);
+	pthread_mutex_destroy(&lock->count_lock);
+}
+
+static const struct kp_stage_ops dio_ops = {
+	.name = "diolock",
+	.size = sizeof(struct dio_lock),
+	.counters = counters,
+	.nr_counters = sizeof(counters) / sizeof(*counters),
+	.needs = dio_needs,
+	.init = dio_init,
+	.open = dio_open,
+	.close = dio_close,
+	.submit = dio_submit,
+	.flush = dio_flush,
+	.exit = dio_exit,
+};
+
+const struct kp_policy kp_diolock_policy = {
+	.name = "diolock",
+	.summary = "how the inode is locked around direct I/O",
+	.default_variant = "ext4-4.9",
+	.ops = &dio_ops,
+	.rows = rows,
+	.row_size = sizeof(*rows),
+	.nr_rows = sizeof(rows) / sizeof(*rows),
+};

@@ -1,0 +1,500 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The page cache stage (time limit: 120): what is on the device, in every variant. */
+#include <sys/wait.h>
+
+#include "../../shim/policy/page_cache.h"
+#include "unit.h"
+
+#define SIZE (MIB / 2)
+
+static struct unit unit;
+static struct kp_cache_options options;
+
+struct variant_case {
+	const struct kp_policy *policy;
+	const char *name;
+};
+
+static const struct variant_case cases[] = {
+	{ &kp_writeback_policy, "overrun" },  { &kp_writeback_policy, "v1" },
+	{ &kp_writeback_policy, "jan" },      { &kp_writeback_policy, "strict" },
+	{ &kp_writeback_policy, "6.x" },      { &kp_blocksize_policy, "logical" },
+	{ &kp_blocksize_policy, "coalesce" }, { &kp_blocksize_policy, "merge_bh" },
+	{ &kp_blocksize_policy, "folio" },
+};
+
+#define NR_CASES 9
+
+static void add_policy(const struct variant_case *c)
+{
+	const struct kp_variant *variant;
+	char why[256];
+
+	ck_assert_int_eq(kp_policy_find(c->policy, c->name, NULL, &variant, why, sizeof(why)), 0);
+	unit_add_stage(&unit, c->policy, variant, &options);
+	ck_assert_int_eq(kp_policy_find(&kp_plug_policy, NULL, NULL, &variant, why, sizeof(why)),
+			 0);
+	unit_add_stage(&unit, &kp_plug_policy, variant, NULL);
+}
+
+static void set_up_case(const struct variant_case *c, const char *backend)
+{
+	options = (struct kp_cache_options){
+		.dirty_bytes = 128 * KIB,
+		.dirty_background_bytes = 32 * KIB,
+		.cache_bytes = 256 * KIB,
+		.dirty_writeback_centisecs = 500,
+		.dirty_expire_centisecs = 3000,
+		.read_ahead_kb = 32,
+		.nr_to_write = 8,
+	};
+	unit_init(&unit, backend);
+	add_policy(c);
+}
+
+static struct page_cache *cache(void)
+{
+	struct page_cache *found;
+
+	ck_assert_int_eq(cache_find(unit.arena, &found), 0);
+	return found;
+}
+
+static uint64_t counter(enum cache_counter which)
+{
+	unsigned int nr;
+	uint64_t *values = unit.pl->slot->values;
+
+	(void)nr;
+	return values[kp_counters_at(unit.stages[0].policy) + which];
+}
+
+/* ---- against a plain copy ------------------------------------------------------------------ */
+
+static unsigned char model[SIZE], buffer[SIZE] __attribute__((aligned(4096)));
+static uint64_t model_size;
+
+static void one_step(struct kp_file *file, struct kp_file *direct)
+{
+	uint64_t pos = unit_between(0, SIZE - 1), len = unit_between(1, 20000);
+	struct kp_io io;
+
+	len = kp_min(len, SIZE - pos);
+	switch (unit_between(0, 15)) {
+	case 0:
+		ck_assert_int_eq(unit_io(&unit, &io, KP_OP_FLUSH, file, 0, NULL, 0), 0);
+		break;
+	case 1:
+		ck_assert_int_eq(unit_io(&unit, &io, KP_OP_SYNC_RANGE, file, pos, NULL, len), 0);
+		break;
+	case 2:
+		kp_file_invalidate(file, pos, len);
+		break;
+	case 3:
+		pos = kp_round_down(pos, KP_PAGE_SIZE);
+		len = KP_PAGE_SIZE;
+		if (pos + len > model_size)
+			break;
+		unit_fill(buffer, len);
+		ck_assert_int_eq(unit_io(&unit, &io, KP_OP_WRITE, direct, pos, buffer, len), 0);
+		memcpy(model + pos, buffer, len);
+		break;
+	case 4:
+		pos = kp_round_down(pos, KP_PAGE_SIZE);
+		len = KP_PAGE_SIZE;
+		if (pos + len > model_size)
+			break;
+		ck_assert_int_eq(unit_io(&unit, &io, KP_OP_READ, direct, pos, buffer, len), 0);
+		ck_assert_mem_eq(buffer, model + pos, len);
+		break;
+	case 5:
+		pos = kp_round_down(pos, KP_SECTOR_SIZE);
+		len = kp_min(kp_round_up(len, KP_SECTOR_SIZE), SIZE - pos);
+		if (pos + len > model_size)
+			break;
+		ck_assert_int_eq(unit_io(&unit, &io, KP_OP_DISCARD, file, pos, NULL, len), 0);
+		memset(model + pos, 0, len);
+		break;
+	case 6:
+	case 7:
+	case 8:
+	case 9:
+		memset(buffer, 0xee, len);
+		ck_assert_int_eq(unit_io(&unit, &io, KP_OP_READ, file, pos, buffer, len), 0);
+		ck_assert_uint_eq(kp_io_resid(&io),
+				  pos + len > model_size ? pos + len - kp_max(pos, model_size) : 0);
+		ck_assert_mem_eq(buffer, model + pos, len - kp_io_resid(&io));
+		break;
+	default:
+		unit_fill(buffer, len);
+		ck_assert_int_eq(unit_io(&unit, &io, KP_OP_WRITE, file, pos, buffer, len), 0);
+		memcpy(model + pos, buffer, len);
+		model_size = kp_max(model_size, pos + len);
+	}
+}
+
+static void check_disk(const char *path)
+{
+	struct stat st;
+
+	ck_assert_int_eq(stat(path, &st), 0);
+	ck_assert_uint_eq(st.st_size, model_size);
+	unit_read_file(path, buffer, model_size, 0);
+	ck_assert_mem_eq(buffer, model, model_size);
+}
+
+START_TEST(test_model)
+{
+	const struct variant_case *c = &cases[_i % NR_CASES];
+	const char *path = unit_path("model");
+	struct kp_file *file, *direct;
+
+	unit_seed = _i + 1;
+	set_up_case(c, unit_real_backends[_i % NR_REAL_BACKENDS]);
+	model_size = _i % 2 ? 300001 : 0;
+	memset(model, 0, sizeof(model));
+	unit_fill(model, model_size);
+	unit_make_file(path, model, model_size);
+	unit_start(&unit);
+	file = unit_open(&unit, path, O_RDWR);
+	direct = unit_open(&unit, path, O_RDWR | O_DIRECT);
+	for (unsigned int i = 0; i < 1500; i++)
+		one_step(file, direct);
+	ck_assert_int_eq(kp_file_close(direct), 0);
+	ck_assert_int_eq(kp_file_close(file), 0);
+	ck_assert_int_eq(kp_pipeline_destroy(unit.pl), 0);
+	check_disk(path);
+	kp_arena_destroy(unit.arena);
+	unlink(path);
+}
+END_TEST
+
+/* ---- several processes --------------------------------------------------------------------- */
+
+#define TURNS 300
+
+/* Two processes take turns: each adds one to every byte of a range that it reads. */
+static void take_turns(const char *path, uint32_t *turn, unsigned int me)
+{
+	unsigned char data[3000];
+	struct kp_file *file;
+	struct kp_io io;
+
+	unit_start(&unit);
+	file = unit_open(&unit, path, O_RDWR);
+	for (unsigned int i = me; i < TURNS; i += 2) {
+		while (__atomic_load_n(turn, __ATOMIC_ACQUIRE) != i)
+			usleep(20);
+		if (unit_io(&unit, &io, KP_OP_READ, file, 1000, data, sizeof(data)))
+			_exit(2);
+		for (unsigned int j = 0; j < sizeof(data); j++) {
+			if (data[j]++ != i % 256)
+				_exit(3);
+		}
+		if (unit_io(&unit, &io, KP_OP_WRITE, file, 1000, data, sizeof(data)))
+			_exit(4);
+		if (i % 16 == me)
+			kp_file_invalidate(file, 0, 0);
+		__atomic_store_n(turn, i + 1, __ATOMIC_RELEASE);
+	}
+	_exit(kp_file_close(file) || kp_pipeline_destroy(unit.pl));
+}
+
+START_TEST(test_coherent)
+{
+	const char *path = unit_path("coherent");
+	uint32_t *turn =
+		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	unsigned char data[3000];
+	int status;
+
+	set_up_case(&cases[_i], "libaio");
+	memset(data, 0, sizeof(data));
+	unit_make_file(path, buffer, 0);
+	ck_assert_int_eq(truncate(path, 8000), 0);
+	for (unsigned int i = 0; i < 2; i++) {
+		if (!fork())
+			take_turns(path, turn, i);
+	}
+	for (unsigned int i = 0; i < 2; i++) {
+		ck_assert_int_gt(wait(&status), 0);
+		ck_assert_int_eq(status, 0);
+	}
+	unit_read_file(path, data, sizeof(data), 1000);
+	for (unsigned int i = 0; i < sizeof(data); i++)
+		ck_assert_uint_eq(data[i], TURNS % 256);
+	kp_arena_destroy(unit.arena);
+	unlink(path);
+}
+END_TEST
+
+/* ---- a file of 1 TiB ----------------------------------------------------------------------- */
+
+START_TEST(test_sparse_memory)
+{
+	const char *path = unit_path("sparse");
+	uint64_t limit, chunks;
+	struct kp_file *file;
+	struct kp_io io;
+
+	set_up_case(&cases[_i], "libaio");
+	unit_make_file(path, buffer, 0);
+	ck_assert_int_eq(truncate(path, 1ll << 40), 0);
+	unit_start(&unit);
+	file = unit_open(&unit, path, O_RDWR);
+	limit = (options.cache_bytes + options.dirty_bytes) / KP_PAGE_SIZE;
+	for (unsigned int i = 0; i < 3000; i++) {
+		uint64_t pos = unit_between(0, (1ull << 40) - 5000);
+
+		memset(buffer, i, 5000);
+		ck_assert_int_eq(unit_io(&unit, &io, i % 3 ? KP_OP_READ : KP_OP_WRITE, file, pos,
+					 buffer, 5000),
+				 0);
+		ck_assert_uint_le(cache()->in_use, limit);
+	}
+	/* The index holds what is cached, and no more: at most a path of nodes for a page. */
+	chunks = cache()->files[0]->index.nr_nodes;
+	ck_assert_uint_le(chunks, limit * 6);
+	ck_assert_int_eq(kp_file_close(file), 0);
+	ck_assert_int_eq(kp_pipeline_destroy(unit.pl), 0);
+	kp_arena_destroy(unit.arena);
+	unlink(path);
+}
+END_TEST
+
+/* Time to write back one page of a file of @size whose first 200 pages are cached and clean. */
+static uint64_t time_one_page(uint64_t size)
+{
+	const char *path = unit_path("onepage");
+	uint64_t best = UINT64_MAX;
+	struct kp_file *file;
+	struct kp_io io;
+
+	set_up_case(&cases[4], "psync");
+	options.cache_bytes = 8 * MIB;
+	unit_make_file(path, buffer, 0);
+	ck_assert_int_eq(truncate(path, size), 0);
+	unit_start(&unit);
+	file = unit_open(&unit, path, O_RDWR);
+	ck_assert_int_eq(unit_io(&unit, &io, KP_OP_READ, file, 0, buffer, SIZE), 0);
+	for (unsigned int i = 0; i < 30; i++) {
+		uint64_t from;
+
+		ck_assert_int_eq(unit_io(&unit, &io, KP_OP_WRITE, file, size - 4096, buffer, 4096),
+				 0);
+		from = kp_now_ns();
+		ck_assert_int_eq(unit_io(&unit, &io, KP_OP_SYNC_RANGE, file, 0, NULL, size), 0);
+		best = kp_min(best, kp_now_ns() - from);
+	}
+	ck_assert_int_eq(kp_file_close(file), 0);
+	ck_assert_int_eq(kp_pipeline_destroy(unit.pl), 0);
+	kp_arena_destroy(unit.arena);
+	unlink(path);
+	return best;
+}
+
+START_TEST(test_sparse_time)
+{
+	uint64_t small = time_one_page(MIB), large = time_one_page(1ull << 40);
+
+	/* The best of 30 each; a scan of 2^28 pages would take a hundred times that. */
+	ck_assert_msg(large < 4 * small + 100000, "1 TiB: %lu ns, 1 MiB: %lu ns", large, small);
+}
+END_TEST
+
+/* ---- errors -------------------------------------------------------------------------------- */
+
+START_TEST(test_errseq)
+{
+	struct kp_file *one, *two, *late;
+	struct kp_io io;
+
+	set_up_case(&cases[_i], "null");
+	unit.config.device.null.badblocks = "64-71";
+	unit_start(&unit);
+	one = unit_open(&unit, "bad", O_RDWR);
+	two = unit_open(&unit, "bad", O_RDWR);
+	ck_assert_int_eq(unit_io(&unit, &io, KP_OP_WRITE, one, 32768, buffer, 4096), 0);
+	ck_assert_int_eq(unit_io(&unit, &io, KP_OP_FLUSH, one, 0, NULL, 0), -EIO);
+	ck_assert_int_eq(unit_io(&unit, &io, KP_OP_FLUSH, one, 0, NULL, 0), 0);
+	/* Whoever opens after somebody was told does not hear of it. */
+	late = unit_open(&unit, "bad", O_RDWR);
+	ck_assert_int_eq(unit_io(&unit, &io, KP_OP_FLUSH, late, 0, NULL, 0), 0);
+	ck_assert_int_eq(unit_io(&unit, &io, KP_OP_FDATASYNC, two, 0, NULL, 0), -EIO);
+	ck_assert_int_eq(unit_io(&unit, &io, KP_OP_FDATASYNC, two, 0, NULL, 0), 0);
+	ck_assert_uint_eq(counter(CACHE_FAILED_BYTES), 4096);
+	ck_assert_uint_eq(cache_totals(cache()).dirty, 0);
+	/* Dirtied again it is tried again. */
+	ck_assert_int_eq(unit_io(&unit, &io, KP_OP_WRITE, one, 32768, buffer, 512), 0);
+	ck_assert_int_eq(unit_io(&unit, &io, KP_OP_FLUSH, late, 0, NULL, 0), -EIO);
+	/* Nobody else asks: the end of the pipeline does. */
+	ck_assert_int_eq(unit_io(&unit, &io, KP_OP_WRITE, one, 32768, buffer, 512), 0);
+	ck_assert_int_eq(kp_pipeline_destroy(unit.pl), -EIO);
+	kp_arena_destroy(unit.arena);
+}
+END_TEST
+
+/* ---- smaller things ------------------------------------------------------------------------ */
+
+START_TEST(test_osync)
+{
+	const char *path = unit_path("osync");
+	static const int flags[] = { O_SYNC, O_DSYNC, O_SYNC | O_DIRECT };
+	unsigned char data[4096];
+	struct kp_file *file;
+	struct kp_io io;
+
+	set_up_case(&cases[4], "libaio");
+	unit_make_file(path, buffer, 8192);
+	unit_start(&unit);
+	file = unit_open(&unit, path, O_RDWR | flags[_i]);
+	unit_fill(buffer, 4096);
+	ck_assert_int_eq(unit_io(&unit, &io, KP_OP_WRITE, file, 4096, buffer, 4096), 0);
+	unit_read_file(path, data, 4096, 4096);
+	ck_assert_mem_eq(data, buffer, 4096);
+	unit_exit(&unit);
+	unlink(path);
+}
+END_TEST
+
+START_TEST(test_invalidate)
+{
+	struct kp_file *file;
+	struct kp_io io;
+
+	set_up_case(&cases[4], "null");
+	unit_start(&unit);
+	file = unit_open(&unit, "inv", O_RDWR);
+	ck_assert_int_eq(unit_io(&unit, &io, KP_OP_READ, file, 0, buffer, 4096), 0);
+	ck_assert_int_eq(unit_io(&unit, &io, KP_OP_WRITE, file, 8 * MIB, buffer, 4096), 0);
+	kp_file_invalidate(file, 0, 0);
+	ck_assert_uint_eq(cache_totals(cache()).pages, 1);
+	ck_assert_uint_eq(cache_totals(cache()).dirty, 1);
+	unit_exit(&unit);
+}
+END_TEST
+
+/* A second user in the same process. Return: what its pipeline, then its open, said. */
+static int second_user(const char *path)
+{
+	struct kp_pipeline *pl;
+	struct kp_file *file;
+	int ret = kp_pipeline_create(&pl, &unit.config);
+
+	if (ret)
+		return ret;
+	ret = kp_file_open(pl, path, O_RDWR, MIB, &file);
+	kp_pipeline_destroy(pl);
+	return ret;
+}
+
+START_TEST(test_disagree)
+{
+	struct kp_file *file;
+
+	set_up_case(&cases[_i], "null");
+	unit_start(&unit);
+	file = unit_open(&unit, "same", O_RDWR);
+	ck_assert_int_eq(second_user("same"), 0);
+	options.dirty_bytes *= 2;
+	ck_assert_int_eq(second_user("same"), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(unit_said, "dirty_bytes"));
+	options.dirty_bytes /= 2;
+	unit.config.nr_stages = 0;
+	add_policy(&cases[(_i + 1) % NR_CASES]);
+	ck_assert_int_eq(second_user("same"), -EINVAL);
+	ck_assert_int_eq(second_user("other"), 0);
+	ck_assert_int_eq(kp_file_close(file), 0);
+	kp_pipeline_destroy(unit.pl);
+	kp_arena_destroy(unit.arena);
+}
+END_TEST
+
+START_TEST(test_block_size_below_device)
+{
+	set_up_case(&cases[5], "null");
+	options.block_size = 512;
+	unit.config.device.limits.logical_block_size = 4096;
+	unit_start(&unit);
+	ck_assert_int_eq(second_user("dev"), -EINVAL);
+	ck_assert_ptr_nonnull(strstr(unit_said, "block_size=512"));
+	unit_exit(&unit);
+}
+END_TEST
+
+START_TEST(test_two_caches)
+{
+	const char *path = unit_path("twice");
+	struct kp_arena *first;
+	struct kp_file *file;
+
+	set_up_case(&cases[4], "libaio");
+	unit_make_file(path, buffer, 8192);
+	unit_start(&unit);
+	file = unit_open(&unit, path, O_RDWR);
+	first = unit.arena;
+	ck_assert_int_eq(kp_arena_create(&unit.config.arena, 1ull << 34), 0);
+	ck_assert_int_eq(second_user(path), -EBUSY);
+	ck_assert_ptr_nonnull(strstr(unit_said, "page cache of its own"));
+	ck_assert_int_eq(kp_file_close(file), 0);
+	ck_assert_int_eq(kp_pipeline_destroy(unit.pl), 0);
+	ck_assert_int_eq(second_user(path), 0);
+	kp_arena_destroy(first);
+	kp_arena_destroy(unit.config.arena);
+	unlink(path);
+}
+END_TEST
+
+/* A file that others changed while nobody had it open is not what the cache remembers. */
+START_TEST(test_changed_behind)
+{
+	const char *path = unit_path("changed");
+	unsigned char data[4096];
+	struct kp_file *file;
+	struct kp_io io;
+	int fd;
+
+	set_up_case(&cases[4], "libaio");
+	unit_make_file(path, buffer, 8192);
+	for (unsigned int i = 0; i < 3; i++) {
+		unit_start(&unit);
+		file = unit_open(&unit, path, O_RDWR);
+		ck_assert_int_eq(unit_io(&unit, &io, KP_OP_READ, file, 0, buffer, 4096), 0);
+		/* Unchanged it is still there the second time. */
+		ck_assert_uint_eq(counter(i == 1 ? CACHE_HITS : CACHE_MISSES), 1);
+		if (i == 2)
+			ck_assert_mem_eq(buffer, data, 4096);
+		ck_assert_int_eq(kp_file_close(file), 0);
+		ck_assert_int_eq(kp_pipeline_destroy(unit.pl), 0);
+		if (i < 1)
+			continue;
+		unit_fill(data, sizeof(data));
+		fd = open(path, O_WRONLY);
+		ck_assert_int_eq(pwrite(fd, data, sizeof(data), 0), sizeof(data));
+		close(fd);
+	}
+	kp_arena_destroy(unit.arena);
+	unlink(path);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("cache");
+	TCase *tests = tcase_create("cache");
+
+	tcase_set_timeout(tests, 60);
+	tcase_add_loop_test(tests, test_model, 0, 2 * NR_CASES);
+	tcase_add_loop_test(tests, test_coherent, 0, NR_CASES);
+	tcase_add_loop_test(tests, test_sparse_memory, 4, 6);
+	tcase_add_test(tests, test_sparse_time);
+	tcase_add_loop_test(tests, test_errseq, 0, NR_CASES);
+	tcase_add_loop_test(tests, test_osync, 0, 3);
+	tcase_add_test(tests, test_invalidate);
+	tcase_add_loop_test(tests, test_disagree, 0, NR_CASES);
+	tcase_add_test(tests, test_block_size_below_device);
+	tcase_add_test(tests, test_two_caches);
+	tcase_add_test(tests, test_changed_behind);
+	suite_add_tcase(suite, tests);
+	return unit_run(suite);
+}

@@ -1,0 +1,607 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The lock as it is used: each overtaking forced and counted, threads and processes at it by the
+ * million, and SIGKILL after each step that a job makes on its way into the lock and out of it.
+ *
+ * The lock is compiled in again, with a stop after each step.
+ * time limit: 120
+ */
+#include <check.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "policy/rwsem.h"
+
+/* Die after so many steps; 0: never. */
+static unsigned int steps_left;
+
+static void stepped(void)
+{
+	if (steps_left && !--steps_left)
+		kill(getpid(), SIGKILL);
+}
+
+#define KP_RWSEM_STEPPED(op) stepped()
+#include "../../shim/policy/rwsem.c"
+
+#define FOR_EACH_RULE kp_nr_rwsem_rules
+
+/* ---- forced overtakings -------------------------------------------------------------------- */
+
+static struct kp_rwsem sem;
+static const struct kp_rwsem_rules *rules;
+
+static struct kp_rwsem_op begin(unsigned int job, enum kp_rwsem_mode mode)
+{
+	return (struct kp_rwsem_op){
+		.at = mode == KP_RWSEM_READ ? KP_RWSEM_AT_READ : KP_RWSEM_AT_WRITE,
+		.mode = mode,
+		.job = job,
+	};
+}
+
+/*
+ * Step on until the operation would sleep, spins, or is over. wait_lock is free between the steps
+ * of a test with one thread. @now as if that late. Return: what it asked last.
+ */
+static enum kp_rwsem_ask advance(struct kp_rwsem_op *op, uint64_t now)
+{
+	for (;;) {
+		enum kp_rwsem_ask what = kp_rwsem_step(&sem, rules, op, now);
+
+		if (what == KP_RWSEM_SLEEP || what == KP_RWSEM_END || what == KP_RWSEM_RELAX)
+			return what;
+		op->busy = false;
+	}
+}
+
+static void takes(struct kp_rwsem_op *op)
+{
+	ck_assert_int_eq(advance(op, 1), KP_RWSEM_END);
+	ck_assert(op->taken);
+}
+
+static void sleeps(struct kp_rwsem_op *op)
+{
+	enum kp_rwsem_ask what = advance(op, 1);
+
+	if (what == KP_RWSEM_RELAX) /* the time for spinning is over */
+		what = advance(op, 1 + KP_RWSEM_SPIN_NS * 2);
+	ck_assert_int_eq(what, KP_RWSEM_SLEEP);
+}
+
+static struct kp_rwsem_op release(unsigned int job, enum kp_rwsem_mode mode)
+{
+	struct kp_rwsem_op op = {
+		.at = mode == KP_RWSEM_READ ? KP_RWSEM_AT_UP_READ : KP_RWSEM_AT_UP_WRITE,
+		.mode = mode,
+		.job = job,
+	};
+
+	ck_assert_int_eq(advance(&op, 1), KP_RWSEM_END);
+	return op;
+}
+
+/* The release of the word alone: the one that waits is not woken yet. */
+static struct kp_rwsem_op release_word(unsigned int job, enum kp_rwsem_mode mode)
+{
+	struct kp_rwsem_op op = {
+		.at = mode == KP_RWSEM_READ ? KP_RWSEM_AT_UP_READ : KP_RWSEM_AT_UP_WRITE,
+		.mode = mode,
+		.job = job,
+	};
+
+	while (op.at != KP_RWSEM_AT_WAKE)
+		ck_assert_int_eq(kp_rwsem_step(&sem, rules, &op, 1), KP_RWSEM_GO_ON);
+	return op;
+}
+
+static void begin_test(int i)
+{
+	rules = &kp_rwsem_rules[i];
+	ck_assert_int_eq(kp_rwsem_init(&sem), 0);
+}
+
+/* A writer held, one that sleeps in the queue, and one that steals when the lock is let go. */
+START_TEST(writer_steals)
+{
+	struct kp_rwsem_op holder = begin(0, KP_RWSEM_WRITE), waiter, thief, up;
+
+	begin_test(_i);
+	takes(&holder);
+	waiter = begin(1, KP_RWSEM_READ);
+	sem.owner = KP_RWSEM_SLEEPING; /* so that nobody spins */
+	sleeps(&waiter);
+	up = release_word(0, KP_RWSEM_WRITE);
+	thief = begin(2, KP_RWSEM_WRITE);
+	takes(&thief);
+	ck_assert_uint_eq(thief.events[KP_RWSEM_WRITE_STEALS], 1);
+	ck_assert_int_eq(advance(&up, 1), KP_RWSEM_END);
+	/* The waiter was robbed: it is woken for nothing, if at all, and sleeps again. */
+	ck_assert_int_eq(advance(&waiter, 1), KP_RWSEM_SLEEP);
+	up = release(2, KP_RWSEM_WRITE);
+	ck_assert_uint_eq(up.events[KP_RWSEM_READERS_GRANTED], 1);
+	takes(&waiter);
+}
+END_TEST
+
+/* A queued writer that happens to be awake takes the lock before the first in the queue. */
+START_TEST(queued_writer_steals)
+{
+	struct kp_rwsem_op holder = begin(0, KP_RWSEM_WRITE), first, second, up;
+
+	begin_test(_i);
+	takes(&holder);
+	sem.owner = KP_RWSEM_SLEEPING;
+	first = begin(1, KP_RWSEM_WRITE);
+	sleeps(&first);
+	second = begin(2, KP_RWSEM_WRITE);
+	sleeps(&second);
+	up = release_word(0, KP_RWSEM_WRITE);
+	takes(&second);
+	ck_assert_uint_eq(second.events[KP_RWSEM_QUEUE_STEALS], 1);
+	ck_assert_int_eq(advance(&up, 1), KP_RWSEM_END);
+	release(2, KP_RWSEM_WRITE);
+	takes(&first);
+}
+END_TEST
+
+/* Held by a reader, a writer waits, another reader comes. */
+START_TEST(reader_passes_a_waiting_writer)
+{
+	struct kp_rwsem_op holder = begin(0, KP_RWSEM_READ), waiter, other;
+	enum kp_rwsem_ask what;
+
+	begin_test(_i);
+	takes(&holder);
+	waiter = begin(1, KP_RWSEM_WRITE);
+	sleeps(&waiter);
+	sem.owner =
+		READER_OWNED; /* as if the time that writers may spin on readers were not over */
+	other = begin(2, KP_RWSEM_READ);
+	what = advance(&other, 1);
+	/* 4.9: no barging. 5.11: not while another reader is counted. 5.3: it spins and steals. */
+	ck_assert_int_eq(what, rules->readers_spin ? KP_RWSEM_END : KP_RWSEM_SLEEP);
+	ck_assert_uint_eq(other.events[KP_RWSEM_READ_STEALS], rules->readers_spin);
+}
+END_TEST
+
+/* The last reader has gone, the writer is not awake yet, another reader comes. */
+START_TEST(reader_steals_a_free_lock)
+{
+	struct kp_rwsem_op holder = begin(0, KP_RWSEM_READ), waiter, other, up;
+	bool steals;
+
+	begin_test(_i);
+	steals = rules->readers_spin || rules->readers_steal;
+	takes(&holder);
+	waiter = begin(1, KP_RWSEM_WRITE);
+	sleeps(&waiter);
+	sem.owner = READER_OWNED;
+	up = release_word(0, KP_RWSEM_READ);
+	other = begin(2, KP_RWSEM_READ);
+	ck_assert_int_eq(advance(&other, 1), steals ? KP_RWSEM_END : KP_RWSEM_SLEEP);
+	ck_assert_uint_eq(other.events[KP_RWSEM_READ_STEALS], steals);
+	ck_assert_int_eq(advance(&up, 1), KP_RWSEM_END);
+}
+END_TEST
+
+/* Queued: reader, writer, reader. 4.9 grants the first; later all readers, past the writer. */
+START_TEST(grants)
+{
+	struct kp_rwsem_op holder = begin(0, KP_RWSEM_WRITE), first, writer, second, up;
+	bool all;
+
+	begin_test(_i);
+	all = rules->grants_all_readers;
+	takes(&holder);
+	sem.owner = KP_RWSEM_SLEEPING;
+	first = begin(1, KP_RWSEM_READ);
+	sleeps(&first);
+	writer = begin(2, KP_RWSEM_WRITE);
+	sleeps(&writer);
+	second = begin(3, KP_RWSEM_READ);
+	sleeps(&second);
+	up = release(0, KP_RWSEM_WRITE);
+	ck_assert_uint_eq(up.events[KP_RWSEM_GRANTS], 1);
+	ck_assert_uint_eq(up.events[KP_RWSEM_READERS_GRANTED], all ? 2 : 1);
+	ck_assert_uint_eq(up.events[KP_RWSEM_READERS_PASSED], all);
+	takes(&first);
+	ck_assert_int_eq(advance(&second, 1), all ? KP_RWSEM_END : KP_RWSEM_SLEEP);
+}
+END_TEST
+
+/* A first waiter that waited 4 ms is promised the lock: from then on nobody steals. */
+START_TEST(handoff)
+{
+	struct kp_rwsem_op holder = begin(0, KP_RWSEM_WRITE), waiter, thief, up;
+	uint64_t late = KP_RWSEM_WAIT_NS * 2;
+
+	begin_test(_i);
+	takes(&holder);
+	sem.owner = KP_RWSEM_SLEEPING;
+	waiter = begin(1, KP_RWSEM_WRITE);
+	sleeps(&waiter);
+	ck_assert_int_eq(advance(&waiter, late), KP_RWSEM_SLEEP);
+	ck_assert_uint_eq(waiter.events[KP_RWSEM_HANDOFFS], rules->hands_off);
+	up = release_word(0, KP_RWSEM_WRITE);
+	thief = begin(2, KP_RWSEM_WRITE);
+	if (rules->hands_off) {
+		sleeps(&thief);
+		ck_assert_uint_eq(thief.events[KP_RWSEM_WRITE_STEALS], 0);
+		thief = begin(3, KP_RWSEM_READ);
+		ck_assert_int_ne(advance(&thief, 1), KP_RWSEM_END);
+	} else {
+		takes(&thief);
+	}
+	ck_assert_int_eq(advance(&up, 1), KP_RWSEM_END);
+	if (rules->hands_off)
+		takes(&waiter);
+}
+END_TEST
+
+/* 4.9: writers spin on a running writer, not on one that sleeps, and not on readers. */
+START_TEST(spinning)
+{
+	struct kp_rwsem_op holder = begin(0, KP_RWSEM_WRITE), other = begin(1, KP_RWSEM_WRITE);
+
+	begin_test(_i);
+	takes(&holder);
+	ck_assert_int_eq(advance(&other, 1), KP_RWSEM_RELAX);
+	sem.owner = KP_RWSEM_SLEEPING;
+	ck_assert_int_eq(advance(&other, 1), KP_RWSEM_SLEEP);
+
+	begin_test(_i);
+	holder = begin(0, KP_RWSEM_READ);
+	takes(&holder);
+	other = begin(1, KP_RWSEM_WRITE);
+	ck_assert_int_eq(advance(&other, 1),
+			 rules->writers_spin_on_readers ? KP_RWSEM_RELAX : KP_RWSEM_SLEEP);
+	/* 5.3: (20 + 1 reader) / 2 us, then no writer spins on these readers any more */
+	if (rules->writers_spin_on_readers) {
+		ck_assert_int_eq(advance(&other, 1 + 10499), KP_RWSEM_RELAX);
+		ck_assert_int_eq(advance(&other, 1 + 10500), KP_RWSEM_SLEEP);
+		other = begin(2, KP_RWSEM_WRITE);
+		ck_assert_int_eq(advance(&other, 1), KP_RWSEM_SLEEP);
+	}
+}
+END_TEST
+
+START_TEST(fast_paths)
+{
+	struct kp_rwsem_op a = begin(0, KP_RWSEM_READ), b = begin(KP_RWSEM_JOBS - 1, KP_RWSEM_READ);
+
+	begin_test(_i);
+	takes(&a);
+	takes(&b);
+	ck_assert_uint_eq(sem.word, 1ull | 1ull << (KP_RWSEM_JOBS - 1));
+	release(0, KP_RWSEM_READ);
+	release(KP_RWSEM_JOBS - 1, KP_RWSEM_READ);
+	a = begin(KP_RWSEM_JOBS - 1, KP_RWSEM_WRITE);
+	takes(&a);
+	ck_assert_uint_eq(sem.word, (uint64_t)KP_RWSEM_JOBS << KP_RWSEM_WRITER_SHIFT);
+	release(KP_RWSEM_JOBS - 1, KP_RWSEM_WRITE);
+	ck_assert_uint_eq(sem.word, 0);
+}
+END_TEST
+
+START_TEST(of_kernel)
+{
+	static const struct {
+		const char *kernel, *rwsem;
+	} wanted[] = {
+		{ "4.3", "4.9" },     { "4.9", "4.9" },	  { "5.2.0", "4.9" },
+		{ "5.3-rc1", "4.9" }, { "5.3", "5.3" },	  { "5.4", "5.3" },
+		{ "5.10.7", "5.3" },  { "5.11", "5.11" }, { "6.12", "5.11" },
+	};
+
+	for (size_t i = 0; i < sizeof(wanted) / sizeof(*wanted); i++)
+		ck_assert_str_eq(kp_rwsem_of_kernel(wanted[i].kernel)->name, wanted[i].rwsem);
+	ck_assert_ptr_null(kp_rwsem_find("5.4"));
+}
+END_TEST
+
+/* ---- stress -------------------------------------------------------------------------------- */
+
+#define CONTENDERS 8
+
+/* Shared by processes: the lock, and what it protects. */
+struct arena {
+	struct kp_rwsem sem;
+	uint64_t a, b;				 /* equal whenever nobody writes */
+	uint64_t readers_inside, writers_inside; /* atomic */
+	uint64_t events[KP_RWSEM_NR_EVENTS];
+	uint64_t done[CONTENDERS];
+	uint64_t writes[CONTENDERS];
+	bool dead[CONTENDERS];
+	bool stop;
+};
+
+static struct arena *arena;
+
+struct contender {
+	struct kp_rwsem_user user;
+	uint64_t taken[2];
+	uint64_t random;
+	unsigned int rounds;
+};
+
+static void tally(struct kp_rwsem_user *user, const struct kp_rwsem_op *op, uint64_t ns)
+{
+	(void)user;
+	(void)ns;
+	for (int i = 0; i < KP_RWSEM_NR_EVENTS; i++)
+		__atomic_fetch_add(&arena->events[i], op->events[i], __ATOMIC_RELAXED);
+}
+
+static bool recover_dead(struct kp_rwsem_user *user, bool timed_out, uint64_t *timeout_ns)
+{
+	*timeout_ns = kp_min(*timeout_ns, 100000000u);
+	for (unsigned int i = 0; timed_out && i < CONTENDERS; i++) {
+		if (__atomic_exchange_n(&arena->dead[i], false, __ATOMIC_ACQ_REL))
+			kp_rwsem_recover(user->sem, user->rules, i);
+	}
+	return true;
+}
+
+static struct contender contender(unsigned int i, unsigned int rounds)
+{
+	struct contender c = { .rounds = rounds, .random = i * 7919 + 1 };
+
+	c.user = (struct kp_rwsem_user){
+		.sem = &arena->sem,
+		.rules = rules,
+		.job = i,
+		.idle = recover_dead,
+		.account = tally,
+	};
+	return c;
+}
+
+static unsigned int next_random(struct contender *c)
+{
+	c->random = c->random * 6364136223846793005ull + 1442695040888963407ull;
+	return c->random >> 40;
+}
+
+/* In a child that may be killed at any time, Check's own assertions would garble its pipe. */
+static void must(bool condition)
+{
+	if (!condition)
+		abort();
+}
+
+static void inside_as_reader(void)
+{
+	__atomic_fetch_add(&arena->readers_inside, 1, __ATOMIC_RELAXED);
+	must(__atomic_load_n(&arena->writers_inside, __ATOMIC_RELAXED) == 0);
+	must(arena->a == arena->b);
+	__atomic_fetch_sub(&arena->readers_inside, 1, __ATOMIC_RELAXED);
+}
+
+static void inside_as_writer(struct contender *c)
+{
+	must(__atomic_fetch_add(&arena->writers_inside, 1, __ATOMIC_RELAXED) == 0);
+	must(__atomic_load_n(&arena->readers_inside, __ATOMIC_RELAXED) == 0);
+	arena->a++; /* not atomic: a race would lose some, or be seen by the thread sanitizer */
+	if (next_random(c) % 256 == 0) {
+		kp_rwsem_sleeping(&c->user);
+		sched_yield();
+	}
+	arena->b++;
+	__atomic_fetch_sub(&arena->writers_inside, 1, __ATOMIC_RELAXED);
+}
+
+static void one_round(struct contender *c)
+{
+	unsigned int kind = next_random(c) % 16;
+
+	if (kind < 10) {
+		must(kp_rwsem_down(&c->user, KP_RWSEM_READ) == 0);
+		inside_as_reader();
+		kp_rwsem_up(&c->user, KP_RWSEM_READ);
+		return;
+	}
+	must(kp_rwsem_down(&c->user, KP_RWSEM_WRITE) == 0);
+	inside_as_writer(c);
+	__atomic_fetch_add(&arena->writes[c->user.job], 1, __ATOMIC_RELAXED);
+	if (kind < 15) {
+		kp_rwsem_up(&c->user, KP_RWSEM_WRITE);
+		return;
+	}
+	kp_rwsem_downgrade(&c->user);
+	inside_as_reader();
+	kp_rwsem_up(&c->user, KP_RWSEM_READ);
+}
+
+static void *contend(void *arg)
+{
+	struct contender *c = arg;
+
+	c->user.taken[0] = &c->taken[0];
+	c->user.taken[1] = &c->taken[1];
+	for (unsigned int i = 0; i < c->rounds; i++) {
+		one_round(c);
+		__atomic_fetch_add(&arena->done[c->user.job], 1, __ATOMIC_RELAXED);
+	}
+	return NULL;
+}
+
+static void new_arena(int i)
+{
+	rules = &kp_rwsem_rules[i];
+	arena = mmap(NULL, sizeof(*arena), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		     0);
+	ck_assert_ptr_ne(arena, MAP_FAILED);
+	ck_assert_int_eq(kp_rwsem_init(&arena->sem), 0);
+}
+
+static void check_arena(void)
+{
+	uint64_t writes = 0;
+
+	for (int i = 0; i < CONTENDERS; i++)
+		writes += arena->writes[i];
+	ck_assert_uint_eq(arena->a, writes);
+	ck_assert_uint_eq(arena->b, writes);
+	ck_assert_uint_eq(arena->sem.word, 0);
+	ck_assert_uint_eq(arena->sem.waiting, 0);
+	ck_assert_uint_eq(arena->sem.spinner, 0);
+	/* A job may be preempted between release and wake for as long as 100 ms; not often. */
+	ck_assert_uint_le(arena->events[KP_RWSEM_LOST_WAKES], 3);
+	printf("rwsem %s: %llu writes, steals %llu+%llu+%llu, passed %llu, handoffs %llu\n",
+	       rules->name, (unsigned long long)writes, (unsigned long long)arena->events[0],
+	       (unsigned long long)arena->events[1], (unsigned long long)arena->events[2],
+	       (unsigned long long)arena->events[3],
+	       (unsigned long long)arena->events[KP_RWSEM_HANDOFFS]);
+	if (!rules->hands_off)
+		ck_assert_uint_eq(arena->events[KP_RWSEM_HANDOFFS], 0);
+	munmap(arena, sizeof(*arena));
+}
+
+static unsigned int stress_rounds(void)
+{
+	const char *rounds = getenv("KP_ROUNDS");
+
+	return rounds ? strtoul(rounds, NULL, 10) : 30000;
+}
+
+START_TEST(threads)
+{
+	struct contender c[CONTENDERS];
+	pthread_t thread[CONTENDERS];
+
+	new_arena(_i);
+	for (int i = 0; i < CONTENDERS; i++) {
+		c[i] = contender(i, stress_rounds());
+		ck_assert_int_eq(pthread_create(&thread[i], NULL, contend, &c[i]), 0);
+	}
+	for (int i = 0; i < CONTENDERS; i++)
+		pthread_join(thread[i], NULL);
+	check_arena();
+}
+END_TEST
+
+/* Run contender @i in a process of its own that dies after @steps steps. */
+static pid_t fork_contender(unsigned int i, unsigned int rounds, unsigned int nr_steps)
+{
+	pid_t pid = fork();
+
+	ck_assert_int_ge(pid, 0);
+	if (!pid) {
+		struct contender c = contender(i, rounds);
+
+		steps_left = nr_steps;
+		contend(&c);
+		_exit(0);
+	}
+	return pid;
+}
+
+START_TEST(processes)
+{
+	pid_t pid[CONTENDERS];
+
+	new_arena(_i);
+	for (int i = 0; i < CONTENDERS; i++)
+		pid[i] = fork_contender(i, stress_rounds(), 0);
+	for (int i = 0; i < CONTENDERS; i++) {
+		int status;
+
+		ck_assert_int_eq(waitpid(pid[i], &status, 0), pid[i]);
+		ck_assert_msg(!status, "contender %d: status %x", i, status);
+	}
+	check_arena();
+}
+END_TEST
+
+/* ---- SIGKILL after each step --------------------------------------------------------------- */
+
+static uint64_t all_done(void)
+{
+	uint64_t sum = 0;
+
+	for (int i = 1; i < CONTENDERS; i++)
+		sum += __atomic_load_n(&arena->done[i], __ATOMIC_RELAXED);
+	return sum;
+}
+
+/*
+ * Contender 0 dies after @nr_steps steps on slow paths, never inside the section; the others must
+ * go on within a second.
+ */
+static void die_after(unsigned int nr_steps)
+{
+	pid_t pid[4];
+	uint64_t before, start;
+	int status;
+
+	arena->stop = false;
+	memset(arena->done, 0, sizeof(arena->done));
+	for (unsigned int i = 1; i < 4; i++)
+		pid[i] = fork_contender(i, 1u << 30, 0);
+	pid[0] = fork_contender(0, 1u << 30, nr_steps);
+	ck_assert_int_eq(waitpid(pid[0], &status, 0), pid[0]);
+	ck_assert_int_eq(WTERMSIG(status), SIGKILL);
+	__atomic_store_n(&arena->dead[0], true, __ATOMIC_RELEASE);
+	before = all_done();
+	start = kp_now_ns();
+	while (all_done() < before + 100) {
+		ck_assert_msg(kp_now_ns() - start < 1000000000u,
+			      "rwsem %s: no progress for a second after step %u, word %llx",
+			      rules->name, nr_steps, (unsigned long long)arena->sem.word);
+		usleep(1000);
+	}
+	for (unsigned int i = 1; i < 4; i++)
+		kill(pid[i], SIGKILL);
+	for (unsigned int i = 1; i < 4; i++) {
+		ck_assert_int_eq(waitpid(pid[i], &status, 0), pid[i]);
+		ck_assert_msg(WIFSIGNALED(status), "a survivor failed");
+	}
+}
+
+START_TEST(killed_after_each_step)
+{
+	unsigned int rounds = getenv("KP_LONG") ? 400 : 16;
+
+	for (unsigned int nr_steps = 1; nr_steps <= rounds; nr_steps++) {
+		new_arena(_i);
+		die_after(nr_steps);
+		munmap(arena, sizeof(*arena));
+	}
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("rwsem");
+	TCase *steps_case = tcase_create("steps"), *stress = tcase_create("stress");
+	SRunner *runner;
+	int failures;
+
+	tcase_add_loop_test(steps_case, fast_paths, 0, FOR_EACH_RULE);
+	tcase_add_loop_test(steps_case, writer_steals, 0, FOR_EACH_RULE);
+	tcase_add_loop_test(steps_case, queued_writer_steals, 0, FOR_EACH_RULE);
+	tcase_add_loop_test(steps_case, reader_passes_a_waiting_writer, 0, FOR_EACH_RULE);
+	tcase_add_loop_test(steps_case, reader_steals_a_free_lock, 0, FOR_EACH_RULE);
+	tcase_add_loop_test(steps_case, grants, 0, FOR_EACH_RULE);
+	tcase_add_loop_test(steps_case, handoff, 0, FOR_EACH_RULE);
+	tcase_add_loop_test(steps_case, spinning, 0, FOR_EACH_RULE);
+	tcase_add_test(steps_case, of_kernel);
+	tcase_set_timeout(stress, 0);
+	tcase_add_loop_test(stress, threads, 0, FOR_EACH_RULE);
+	tcase_add_loop_test(stress, processes, 0, FOR_EACH_RULE);
+	tcase_add_loop_test(stress, killed_after_each_step, 0, FOR_EACH_RULE);
+	suite_add_tcase(suite, steps_case);
+	suite_add_tcase(suite, stress);
+	runner = srunner_create(suite);
+	srunner_run_all(runner, CK_NORMAL);
+	failures = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failures ? EXIT_FAILURE : EXIT_SUCCESS;
+}

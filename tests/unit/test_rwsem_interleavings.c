@@ -1,0 +1,596 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Every interleaving of the lock's own steps for three contenders: a depth-first walk over all
+ * states, each visited once. Looked for in each state: two that hold what only one may, a place
+ * where nobody can go on, an overtaking of the queue that is not counted. A second walk lets one
+ * contender die after any of its steps; the others must end all the same.
+ *
+ * KP_LONG=1 (make test-long) walks more scripts and lets contenders die in all of them.
+ * time limit: 600
+ */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "policy/rwsem.h"
+
+#define NR   3
+#define LATE (KP_RWSEM_WAIT_NS * 10ull)
+
+enum phase { IDLE, GOING, HOLDING, LEAVING, DOWNGRADING, OVER, DEAD };
+
+/* What a contender does in turn: R read, W write, D write and downgrade. */
+struct contender {
+	struct kp_rwsem_op op;
+	struct kp_rwsem_op rescue; /* recovery of the dead, in the middle of a sleep */
+	const char *script;
+	uint8_t phase;
+	uint8_t asked;
+	uint8_t rescue_asked;
+	bool rescuing;
+	bool woken;
+	bool queued;
+	bool granted;	/* and does not know it yet */
+	uint64_t wakes; /* unlocked, not yet delivered */
+};
+
+struct state {
+	uint64_t word, waiting, next_ticket;
+	uint32_t owner, spinner;
+	struct {
+		uint64_t ticket;
+		uint32_t mode, no_reader_spin;
+	} waiters[NR];
+	int8_t lock_holder; /* of wait_lock; -1: nobody */
+	bool lock_orphaned;
+	int8_t dead; /* -1: nobody */
+	bool rescued;
+	struct contender c[NR];
+};
+
+/* ---- states seen --------------------------------------------------------------------------- */
+
+static uint64_t *seen;
+static size_t seen_size, nr_seen;
+
+static uint64_t hash_bytes(uint64_t hash, const void *data, size_t len)
+{
+	const unsigned char *p = data;
+
+	for (; len >= 8; len -= 8, p += 8) {
+		uint64_t word;
+
+		memcpy(&word, p, 8);
+		hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
+		hash ^= hash >> 29;
+	}
+	while (len--)
+		hash = (hash ^ *p++) * 0x100000001b3ull;
+	return hash;
+}
+
+static bool insert(uint64_t hash)
+{
+	size_t i = hash & (seen_size - 1);
+
+	while (seen[i] && seen[i] != hash)
+		i = (i + 1) & (seen_size - 1);
+	if (seen[i])
+		return false;
+	seen[i] = hash;
+	nr_seen++;
+	return true;
+}
+
+static bool is_new(const struct state *s)
+{
+	uint64_t hash = hash_bytes(0, s, sizeof(*s)) | 1;
+
+	if (nr_seen * 2 > seen_size) {
+		uint64_t *old = seen;
+		size_t old_size = seen_size;
+
+		seen_size *= 2;
+		seen = calloc(seen_size, sizeof(*seen));
+		ck_assert_ptr_nonnull(seen);
+		nr_seen = 0;
+		for (size_t i = 0; i < old_size; i++) {
+			if (old[i])
+				insert(old[i]);
+		}
+		free(old);
+	}
+	return insert(hash);
+}
+
+/* ---- the model's surroundings -------------------------------------------------------------- */
+
+static struct kp_rwsem sem;
+static const struct kp_rwsem_rules *rules;
+static bool deaths;
+static uint64_t events[KP_RWSEM_NR_EVENTS];
+static char trail[1 << 16]; /* how we came here, for a failure */
+static size_t trail_len;
+
+static void put(const struct state *s)
+{
+	sem.word = s->word;
+	sem.waiting = s->waiting;
+	sem.next_ticket = s->next_ticket;
+	sem.owner = s->owner;
+	sem.spinner = s->spinner;
+	for (int i = 0; i < NR; i++) {
+		sem.waiters[i].ticket = s->waiters[i].ticket;
+		sem.waiters[i].mode = s->waiters[i].mode;
+		sem.waiters[i].no_reader_spin = s->waiters[i].no_reader_spin;
+		sem.waiters[i].since_ns = 1;
+	}
+}
+
+static void get(struct state *s)
+{
+	s->word = sem.word;
+	s->waiting = sem.waiting;
+	s->next_ticket = sem.next_ticket;
+	s->owner = sem.owner;
+	s->spinner = sem.spinner;
+	for (int i = 0; i < NR; i++) {
+		s->waiters[i].ticket = sem.waiters[i].ticket;
+		s->waiters[i].mode = sem.waiters[i].mode;
+		s->waiters[i].no_reader_spin = sem.waiters[i].no_reader_spin;
+	}
+}
+
+static void failed(const struct state *s, const char *what)
+{
+	fprintf(stderr, "rwsem %s: %s; word %llx waiting %llx\n%.*s\n", rules->name, what,
+		(unsigned long long)s->word, (unsigned long long)s->waiting, (int)trail_len, trail);
+	ck_abort_msg("rwsem %s: %s", rules->name, what);
+}
+
+static bool holds(const struct contender *c, char mode)
+{
+	bool reads = c->op.mode == KP_RWSEM_READ;
+
+	return c->phase == HOLDING && reads == (mode == 'R');
+}
+
+static void check_exclusion(const struct state *s)
+{
+	int readers = 0, writers = 0;
+
+	for (int i = 0; i < NR; i++) {
+		readers += holds(&s->c[i], 'R');
+		writers += holds(&s->c[i], 'W');
+	}
+	if (writers > 1 || (writers && readers))
+		failed(s, "not exclusive");
+}
+
+/* ---- overtaking ---------------------------------------------------------------------------- */
+
+/* Was somebody passed who queued before @i and still waits? */
+static bool passes(const struct state *before, const struct state *after, int i)
+{
+	for (int j = 0; j < NR; j++) {
+		bool waits = j != i && before->c[j].queued && after->c[j].queued &&
+			     !(after->word & 1ull << j) && before->dead != j;
+
+		if (waits &&
+		    (!before->c[i].queued || before->waiters[j].ticket < before->waiters[i].ticket))
+			return true;
+	}
+	return false;
+}
+
+static bool counted(const struct kp_rwsem_op *op)
+{
+	return op->events[KP_RWSEM_WRITE_STEALS] + op->events[KP_RWSEM_QUEUE_STEALS] +
+	       op->events[KP_RWSEM_READ_STEALS] + op->events[KP_RWSEM_READERS_PASSED];
+}
+
+/* Look at what a step of @op by contender @i did. */
+static void check_order(const struct state *before, struct state *after, int i,
+			const struct kp_rwsem_op *op, bool took, int at)
+{
+	uint64_t granted = 0;
+	/* A reader that stole (5.11) had the lock from the moment of its fast path on. */
+	uint64_t met = at == KP_RWSEM_AT_READ_SLOW ? op->seen : before->word;
+
+	for (int j = 0; j < NR; j++) {
+		if (before->c[j].queued && !(before->word & 1ull << j) && after->word & 1ull << j)
+			granted |= 1ull << j;
+	}
+	if (took && passes(before, after, i) && !counted(op))
+		failed(after, "an overtaking was not counted");
+	for (int j = 0; j < NR; j++) {
+		if (granted & 1ull << j && passes(before, after, j) && !counted(op))
+			failed(after, "a grant out of order was not counted");
+	}
+	if (took && met & KP_RWSEM_HANDOFF && passes(before, after, i))
+		failed(after, "a lock that was promised was stolen");
+	for (int j = 0; j < NR; j++) {
+		if (granted & 1ull << j) {
+			after->c[j].queued = false;
+			after->c[j].granted = true;
+		}
+	}
+	if (took)
+		after->c[i].queued = false;
+}
+
+static void collect(struct state *s, struct kp_rwsem_op *op)
+{
+	if (!rules->readers_spin && !rules->readers_steal && op->events[KP_RWSEM_READ_STEALS])
+		failed(s, "a reader stole");
+	if (!rules->grants_all_readers && op->events[KP_RWSEM_READERS_PASSED])
+		failed(s, "a reader was granted the lock before a writer");
+	if (!rules->hands_off && op->events[KP_RWSEM_HANDOFFS])
+		failed(s, "a handoff");
+	for (int i = 0; i < KP_RWSEM_NR_EVENTS; i++)
+		events[i] += op->events[i];
+	memset(op->events, 0, sizeof(op->events)); /* no part of the state */
+}
+
+/* ---- moves --------------------------------------------------------------------------------- */
+
+static void walk(const struct state *s);
+
+static void visit(struct state *s, int i, const char *what)
+{
+	size_t old = trail_len;
+
+	check_exclusion(s);
+	if (!is_new(s))
+		return;
+	if (trail_len + 32 < sizeof(trail))
+		trail_len += sprintf(trail + trail_len, "%d:%s ", i, what);
+	walk(s);
+	trail_len = old;
+}
+
+/* Does the outcome of the step that comes depend on the time? */
+static bool looks_at_clock(const struct kp_rwsem_op *op)
+{
+	return op->at == KP_RWSEM_AT_SPIN || op->at == KP_RWSEM_AT_WOKEN ||
+	       op->at == KP_RWSEM_AT_TRY_WRITE || op->at == KP_RWSEM_AT_MARK_WAKE;
+}
+
+static void finish(struct contender *c)
+{
+	if (c->phase == GOING) {
+		c->phase = HOLDING;
+	} else if (c->phase == DOWNGRADING) {
+		c->phase = HOLDING;
+		c->op.mode = KP_RWSEM_READ;
+	} else {
+		c->script++;
+		c->phase = *c->script ? IDLE : OVER;
+	}
+}
+
+/* One step of the contender's own operation, or of the rescue of a dead one. */
+static void step(const struct state *before, int i, uint64_t now)
+{
+	struct state s = *before;
+	struct contender *c = &s.c[i];
+	struct kp_rwsem_op *op = c->rescuing ? &c->rescue : &c->op;
+	bool had = op->taken;
+	int at = op->at;
+	char what[16];
+	enum kp_rwsem_ask ask;
+	bool took;
+
+	put(&s);
+	ask = kp_rwsem_step(&sem, rules, op, now);
+	get(&s);
+	took = !c->rescuing && !had && op->taken && !c->granted;
+	if (!c->rescuing && at == KP_RWSEM_AT_ENQUEUE)
+		c->queued = true;
+	check_order(before, &s, i, op, took, at);
+	collect(&s, op);
+	if (c->rescuing)
+		c->rescue_asked = ask;
+	else
+		c->asked = ask;
+	if (ask == KP_RWSEM_END && c->rescuing) {
+		c->rescuing = false;
+		memset(&c->rescue, 0, sizeof(c->rescue));
+		s.rescued = true;
+		c->rescue_asked = 0;
+	} else if (ask == KP_RWSEM_END) {
+		c->asked = KP_RWSEM_GO_ON;
+		finish(c);
+	}
+	snprintf(what, sizeof(what), "%d%s", at, now > 1 ? "late" : "");
+	visit(&s, i, what);
+}
+
+/* wait_lock; orphaned by a dead contender it needs repair. */
+static void take_wait_lock(struct state *s, int i)
+{
+	s->lock_holder = i;
+	if (!s->lock_orphaned)
+		return;
+	put(s);
+	kp_rwsem_repair(&sem);
+	get(s);
+	s->lock_orphaned = false;
+}
+
+static void begin(const struct state *before, int i)
+{
+	struct state s = *before;
+	struct contender *c = &s.c[i];
+	bool reads = *c->script == 'R';
+
+	memset(&c->op, 0, sizeof(c->op));
+	c->op.job = i;
+	c->op.mode = reads ? KP_RWSEM_READ : KP_RWSEM_WRITE;
+	c->op.at = reads ? KP_RWSEM_AT_READ : KP_RWSEM_AT_WRITE;
+	c->granted = false;
+	c->phase = GOING;
+	c->asked = KP_RWSEM_GO_ON;
+	visit(&s, i, "go");
+}
+
+static void release(const struct state *before, int i)
+{
+	struct state s = *before;
+	struct contender *c = &s.c[i];
+	enum kp_rwsem_mode mode = c->op.mode;
+	bool downgrade = *c->script == 'D' && mode == KP_RWSEM_WRITE;
+
+	memset(&c->op, 0, sizeof(c->op));
+	c->op.job = i;
+	c->op.mode = mode;
+	if (downgrade)
+		c->op.at = KP_RWSEM_AT_DOWNGRADE;
+	else
+		c->op.at = mode == KP_RWSEM_READ ? KP_RWSEM_AT_UP_READ : KP_RWSEM_AT_UP_WRITE;
+	c->phase = downgrade ? DOWNGRADING : LEAVING;
+	visit(&s, i, downgrade ? "down" : "up");
+}
+
+/* A writer goes to sleep inside the device: nobody spins on it. */
+static void sleep_in_device(const struct state *before, int i)
+{
+	struct state s = *before;
+
+	s.owner |= KP_RWSEM_SLEEPING;
+	visit(&s, i, "io");
+}
+
+static void deliver_wakes(const struct state *before, int i)
+{
+	struct state s = *before;
+
+	for (int j = 0; j < NR; j++) {
+		if (s.c[i].wakes & 1ull << j)
+			s.c[j].woken = true;
+	}
+	s.c[i].wakes = 0;
+	visit(&s, i, "wake");
+}
+
+static void unlock(const struct state *before, int i, struct kp_rwsem_op *op)
+{
+	struct state s = *before;
+	struct kp_rwsem_op *mine = op == &before->c[i].rescue ? &s.c[i].rescue : &s.c[i].op;
+
+	s.lock_holder = -1;
+	s.c[i].wakes |= mine->wake;
+	mine->wake = 0;
+	if (s.c[i].rescuing)
+		s.c[i].rescue_asked = KP_RWSEM_GO_ON;
+	else
+		s.c[i].asked = KP_RWSEM_GO_ON;
+	visit(&s, i, "unlock");
+}
+
+/* Begin to recover the dead, in the middle of a sleep. */
+static void rescue(const struct state *before, int i)
+{
+	struct state s = *before;
+
+	for (int j = 0; j < NR; j++) {
+		if (s.c[j].rescuing)
+			return;
+	}
+	s.c[i].rescuing = true;
+	memset(&s.c[i].rescue, 0, sizeof(s.c[i].rescue));
+	s.c[i].rescue.at = KP_RWSEM_AT_LEAVE_WORD;
+	s.c[i].rescue.job = i;
+	s.c[i].rescue.leaver = s.dead;
+	s.c[i].rescue_asked = KP_RWSEM_LOCK;
+	visit(&s, i, "rescue");
+}
+
+static void die(const struct state *before, int i)
+{
+	struct state s = *before;
+
+	s.dead = i;
+	s.c[i].phase = DEAD;
+	s.c[i].queued = false;
+	if (s.lock_holder == i) {
+		s.lock_holder = -1;
+		s.lock_orphaned = true;
+	}
+	visit(&s, i, "dies");
+}
+
+/* Everything contender @i may do next. Return: false when it can do nothing. */
+static bool move(const struct state *s, int i)
+{
+	const struct contender *c = &s->c[i];
+	uint8_t asked = c->rescuing ? c->rescue_asked : c->asked;
+	struct state next;
+
+	if (c->phase == OVER || c->phase == DEAD)
+		return false;
+	if (deaths && s->dead < 0 && c->phase != IDLE)
+		die(s, i);
+	if (c->wakes) {
+		deliver_wakes(s, i);
+		return true;
+	}
+	if (c->phase == IDLE) {
+		begin(s, i);
+		return true;
+	}
+	if (c->phase == HOLDING) {
+		if (holds(c, 'W') && !(s->owner & KP_RWSEM_SLEEPING))
+			sleep_in_device(s, i);
+		release(s, i);
+		return true;
+	}
+	switch (asked) {
+	case KP_RWSEM_LOCK:
+		if (s->lock_holder >= 0)
+			return false;
+		next = *s;
+		take_wait_lock(&next, i);
+		if (c->rescuing)
+			next.c[i].rescue_asked = KP_RWSEM_GO_ON;
+		else
+			next.c[i].asked = KP_RWSEM_GO_ON;
+		visit(&next, i, "lock");
+		return true;
+	case KP_RWSEM_TRYLOCK:
+		next = *s;
+		next.c[i].op.busy = s->lock_holder >= 0;
+		if (s->lock_holder < 0)
+			take_wait_lock(&next, i);
+		next.c[i].asked = KP_RWSEM_GO_ON;
+		visit(&next, i, "trylock");
+		return true;
+	case KP_RWSEM_UNLOCK:
+		unlock(s, i, c->rescuing ? (struct kp_rwsem_op *)&c->rescue : NULL);
+		return true;
+	case KP_RWSEM_SLEEP:
+		if (!c->woken && s->dead < 0)
+			return false;
+		if (s->dead >= 0 && !s->rescued)
+			rescue(s, i);
+		next = *s;
+		next.c[i].op.timed_out = !c->woken;
+		next.c[i].woken = false;
+		next.c[i].asked = KP_RWSEM_GO_ON;
+		if (c->woken || s->rescued)
+			visit(&next, i, c->woken ? "woken" : "timeout");
+		return true;
+	default:
+		step(s, i, 1);
+		if (!c->rescuing && looks_at_clock(&c->op))
+			step(s, i, LATE);
+		return true;
+	}
+}
+
+static void check_end(const struct state *s)
+{
+	bool over = true;
+
+	for (int i = 0; i < NR; i++)
+		over &= s->c[i].phase == OVER || s->c[i].phase == DEAD;
+	if (!over)
+		failed(s, "nobody can go on");
+	if (s->dead < 0 && (s->word || s->waiting || s->spinner))
+		failed(s, "something is left in the lock");
+}
+
+static void walk(const struct state *s)
+{
+	bool any = false;
+
+	for (int i = 0; i < NR; i++)
+		any |= move(s, i);
+	if (!any)
+		check_end(s);
+}
+
+static void walk_scripts(const char *scripts[NR])
+{
+	struct state s;
+
+	memset(&s, 0, sizeof(s));
+	s.lock_holder = -1;
+	s.dead = -1;
+	for (int i = 0; i < NR; i++)
+		s.c[i].script = scripts[i];
+	seen_size = 1 << 16;
+	nr_seen = 0;
+	seen = calloc(seen_size, sizeof(*seen));
+	ck_assert_ptr_nonnull(seen);
+	trail_len = 0;
+	visit(&s, 0, "begin");
+	printf("rwsem %s: %s %s %s%s: %zu states\n", rules->name, scripts[0], scripts[1],
+	       scripts[2], deaths ? ", one dies" : "", nr_seen);
+	free(seen);
+}
+
+static const char *once[][NR] = {
+	{ "R", "R", "R" }, { "R", "R", "W" }, { "R", "W", "W" },
+	{ "W", "W", "W" }, { "D", "R", "W" }, { "D", "W", "W" },
+};
+
+static const char *twice[][NR] = {
+	{ "RR", "W", "R" }, { "WR", "W", "R" }, { "RW", "R", "W" },
+	{ "WW", "R", "W" }, { "WW", "W", "W" }, { "RR", "WW", "R" },
+};
+
+static bool long_form(void)
+{
+	return getenv("KP_LONG");
+}
+
+START_TEST(all_interleavings)
+{
+	rules = &kp_rwsem_rules[_i];
+	deaths = false;
+	memset(events, 0, sizeof(events));
+	for (size_t i = 0; i < sizeof(once) / sizeof(*once); i++)
+		walk_scripts(once[i]);
+	for (size_t i = 0; i < (long_form() ? sizeof(twice) / sizeof(*twice) : 2); i++)
+		walk_scripts(twice[i]);
+	/* The walk has seen what the behaviour is known for. */
+	ck_assert_uint_gt(events[KP_RWSEM_WRITE_STEALS], 0);
+	ck_assert_uint_gt(events[KP_RWSEM_QUEUE_STEALS], 0);
+	ck_assert_uint_gt(events[KP_RWSEM_GRANTS], 0);
+	ck_assert_int_eq(events[KP_RWSEM_READ_STEALS] > 0,
+			 rules->readers_spin || rules->readers_steal);
+	ck_assert_int_eq(events[KP_RWSEM_HANDOFFS] > 0, rules->hands_off);
+	ck_assert_int_eq(events[KP_RWSEM_WAKES_SAVED] > 0, rules->spinner_saves_wake);
+}
+END_TEST
+
+START_TEST(one_dies)
+{
+	rules = &kp_rwsem_rules[_i];
+	deaths = true;
+	for (size_t i = 0; i < (long_form() ? sizeof(once) / sizeof(*once) : 2); i++)
+		walk_scripts(once[i]);
+	for (size_t i = 0; i < (long_form() ? 2 : 0); i++)
+		walk_scripts(twice[i]);
+	ck_assert_uint_gt(events[KP_RWSEM_RECOVERED], 0);
+}
+END_TEST
+
+int main(void)
+{
+	Suite *suite = suite_create("rwsem_interleavings");
+	TCase *tcase = tcase_create("all");
+	SRunner *runner;
+	int failures;
+
+	tcase_set_timeout(tcase, 0);
+	tcase_add_loop_test(tcase, all_interleavings, 0, kp_nr_rwsem_rules);
+	tcase_add_loop_test(tcase, one_dies, 0, kp_nr_rwsem_rules);
+	suite_add_tcase(suite, tcase);
+	runner = srunner_create(suite);
+	srunner_run_all(runner, CK_NORMAL);
+	failures = srunner_ntests_failed(runner);
+	srunner_free(runner);
+	return failures ? EXIT_FAILURE : EXIT_SUCCESS;
+}
