@@ -286,6 +286,7 @@ static void begin_file(struct page_cache *cache, struct cache_file *file,
 	snprintf(file->path, sizeof(file->path), "%s", kp_file->path);
 	file->block_size = block_size;
 	file->blocks = options->blocks;
+	file->writeback_index = 0;
 	if (file->is_null)
 		file->size = kp_max(file->size, kp_file->size);
 	else

@@ -151,7 +151,7 @@ static void write_old(struct flusher *flusher, uint64_t now)
 		uint64_t left = cache_load(&file->nr_dirty), written;
 		struct kp_file *kp_file;
 
-		if (file->bdi != flusher->config.bdi || !since || now - since < expire)
+		if (file->bdi != flusher->config.bdi || !since || now < since + expire)
 			continue;
 		kp_file = file_of(flusher, file);
 		if (!kp_file)

@@ -11,7 +11,7 @@ case $KP_SANITIZE in *thread*) skip 'threads after a fork and the thread sanitiz
 
 # failed_syncs: how many of the syncs in the JSON of the last run failed
 bad="--backend=null --null_badblocks=1000-1007 --rw=write --bs=4k --size=4m --filename=f --dirty_bytes=128k"
-for e in writeback:overrun writeback:6.x blocksize:logical blocksize:folio; do
+for e in writeback:6.x blocksize:logical; do
 	j="--name=j --ioengine=$(engine ${e%:*}) --policy=${e#*:}"
 	fio_run $j $bad --fsync=512
 	[ $fio_status != 0 ] || { fio_said; fail "$e: no sync failed"; }
@@ -45,7 +45,7 @@ full() {
 }
 
 kernel=$(full --ioengine=psync)
-for e in writeback:strict blocksize:logical blocksize:coalesce; do
+for e in writeback:strict blocksize:logical; do
 	ours=$(full --ioengine="$(engine ${e%:*})" --policy=${e#*:} --dirty_bytes=1m)
 	equal "$e: error on a full device" "$ours" "$kernel"
 done
