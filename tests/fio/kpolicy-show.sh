@@ -3,6 +3,7 @@
 # kpolicy compare --show, for every job file of Debian's fio-examples: either a difference that makes
 # a file which fio accepts, with the same jobs (fio --showcmd of both agree but for the engine), or
 # one line that says truly why not. Nothing is run.
+# time limit: 240
 . tests/lib.sh
 need_command patch awk
 need_engine split
