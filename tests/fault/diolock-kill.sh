@@ -8,6 +8,7 @@
 # dead job for the second time and aborts, with its own libaio as well; so its output must be
 # unbuffered, and its counters are lost. tests/unit/test_diolock_kill.c looks at those.
 # time limit: 3000
+# shellcheck disable=SC2046 # process numbers are lists of words
 . "$KP_TOP/tests/lib.sh"
 need_engine diolock
 need_command jq stdbuf
@@ -42,7 +43,6 @@ one_round() {
 		[ $tries -lt 200 ] || { kill -9 $(children $fio) $fio; return 1; }
 		sleep 0.01
 	done
-	# shellcheck disable=SC2046 # the jobs' numbers
 	set -- $(children $fio)
 	shift "$victim"
 	kill -9 "$1"
