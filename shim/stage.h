@@ -523,6 +523,7 @@ struct kp_pipeline {
 	unsigned int done_head, done_tail;
 	unsigned int reaped;	  /* of which the last kp_reap() handed out */
 	unsigned int outstanding; /* submitted and not handed out */
+	bool uncommitted;	  /* something was submitted since the last kp_commit() */
 	struct kp_io *posted;	  /* atomic */
 	int wake_fd;
 

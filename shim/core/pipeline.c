@@ -329,6 +329,7 @@ int kp_submit(struct kp_pipeline *pl, struct kp_io *io)
 	if (pl->outstanding == pl->depth)
 		return -EBUSY;
 	pl->outstanding++;
+	pl->uncommitted = true;
 	io->waiting = false;
 	start_io(pl, io);
 	return 0;
@@ -336,6 +337,7 @@ int kp_submit(struct kp_pipeline *pl, struct kp_io *io)
 
 int kp_commit(struct kp_pipeline *pl)
 {
+	pl->uncommitted = false;
 	kp_pipeline_flush(pl, NULL);
 	return 0;
 }
@@ -376,7 +378,8 @@ int kp_reap(struct kp_pipeline *pl, unsigned int min, unsigned int max,
 		ready = pl->done_tail - pl->done_head;
 	}
 	if (ready < min) {
-		kp_pipeline_flush(pl, NULL);
+		if (pl->uncommitted)
+			kp_commit(pl);
 		if (timeout) {
 			left = *timeout;
 			give_up = kp_now_ns() + left.tv_sec * 1000000000ull + left.tv_nsec;

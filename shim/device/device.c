@@ -42,6 +42,13 @@ unsigned int kp_request_iov(const struct kp_device *device, const struct kp_bio 
 	uint64_t room = device->transfer_limit ? device->transfer_limit : UINT64_MAX;
 	unsigned int nr = 0;
 
+	if (bio->nr_vecs == 1 && !bio->next && !skip && !device->transfer_limit) {
+		struct kp_segment segment = kp_iter_segment(bio->vec, &bio->iter);
+
+		iov->iov_base = segment.addr;
+		iov->iov_len = segment.len;
+		return 1;
+	}
 	for (; bio; bio = bio->next) {
 		struct kp_iter iter = bio->iter;
 
