@@ -54,28 +54,32 @@ static bool get(struct stream *in, void *data, size_t len)
 	return true;
 }
 
-/* Enter the runs into @tree. Return: NULL or what is wrong. */
+/* One run. NULL or what is wrong; *nr: sums that it had, 0 for the last. */
+static const char *get_run(struct stream *in, struct kp_csum_tree *tree, uint64_t sectors,
+			   uint32_t *sums, uint64_t *nr)
+{
+	struct sums_run run;
+
+	if (!get(in, &run, sizeof(run)))
+		return "cut off";
+	*nr = run.nr;
+	if (run.nr > RUN_MAX || run.sector > sectors || run.nr > sectors - run.sector)
+		return "corrupt";
+	if (!get(in, sums, run.nr * sizeof(*sums)))
+		return "cut off";
+	return kp_csum_tree_set(tree, run.sector, sums, run.nr) ? "no memory" : NULL;
+}
+
+/* Enter the runs into @tree. NULL or what is wrong. */
 static const char *get_runs(struct stream *in, struct kp_csum_tree *tree, uint64_t size)
 {
 	uint64_t sectors = kp_round_up(size, KP_CSUM_SECTOR) / KP_CSUM_SECTOR;
 	uint32_t *sums = malloc(RUN_MAX * sizeof(*sums));
 	const char *wrong = sums ? NULL : "no memory";
-	struct sums_run run;
+	uint64_t nr = 1;
 
-	while (!wrong) {
-		if (!get(in, &run, sizeof(run))) {
-			wrong = "cut off";
-		} else if (!run.nr) {
-			break;
-		} else if (run.nr > RUN_MAX || run.sector > sectors ||
-			   run.nr > sectors - run.sector) {
-			wrong = "corrupt";
-		} else if (!get(in, sums, run.nr * sizeof(*sums))) {
-			wrong = "cut off";
-		} else if (kp_csum_tree_set(tree, run.sector, sums, run.nr)) {
-			wrong = "no memory";
-		}
-	}
+	while (!wrong && nr)
+		wrong = get_run(in, tree, sectors, sums, &nr);
 	free(sums);
 	return wrong;
 }

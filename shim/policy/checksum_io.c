@@ -264,12 +264,23 @@ static void work_start(struct kp_work *work)
 	checksum_count(w->io->cs, CSUM_SUMS_ASYNC, compute_sums(w->io, w->bio));
 }
 
+static void work_idle(void *arg)
+{
+	struct checksum *cs = arg;
+
+	kp_pipeline_flush(cs->stage.pipeline, cs->stage.next);
+}
+
 /* __btrfs_submit_bio_done(); run_one_async_done() */
 static void work_done(struct kp_work *work)
 {
 	struct csum_work *w = kp_container_of(work, struct csum_work, work);
+	struct checksum *cs = w->io->cs;
 
-	checksum_submit_below(w->io->cs, w->bio);
+	checksum_submit_below(cs, w->bio);
+	/* A worker has no plug: what stands below and holds it lets it go. */
+	if (cs->stage.next->next)
+		work_idle(cs);
 }
 
 static void work_free(struct kp_work *work)
@@ -277,13 +288,6 @@ static void work_free(struct kp_work *work)
 	struct csum_work *w = kp_container_of(work, struct csum_work, work);
 
 	kp_pool_put(w->pool, w);
-}
-
-static void work_idle(void *arg)
-{
-	struct checksum *cs = arg;
-
-	kp_pipeline_flush(cs->stage.pipeline, cs->stage.next);
 }
 
 const struct kp_work_ops checksum_work_ops = {

@@ -79,7 +79,7 @@ static struct span next_span(uint64_t sector, uint64_t nr)
 	struct span span = { .word = at / 64, .first = at };
 
 	span.nr = kp_min(64 - at % 64, nr);
-	span.mask = (~0ull >> (64 - span.nr)) << at % 64;
+	span.mask = (span.nr < 64 ? (1ull << span.nr) - 1 : ~0ull) << at % 64;
 	return span;
 }
 

@@ -59,6 +59,7 @@ static void join(struct party *party)
 		.max_io_size = MIB,
 	};
 	unit_start(&party->unit);
+	ck_assert_ptr_nonnull(party->unit.pl);
 	party->file = unit_open(&party->unit, path, O_RDWR);
 	party->owner = (struct kp_range_owner){
 		.pipeline = party->unit.pl,
