@@ -307,7 +307,8 @@ static int create_pipeline(struct thread_data *td, struct job *job)
 		.stages = plan.stages,
 		.depth = td->o.iodepth,
 		.max_io_size = td_max_bs(td),
-		.data_size = td->o.size,
+		.data_size =
+			td->o.io_size && td->o.io_size < td->o.size ? td->o.io_size : td->o.size,
 		.synchronous = job->synchronous,
 		.terminate = &td->terminate,
 	};

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# shellcheck shell=sh disable=SC2086 # options are meant to split
+# shellcheck shell=sh disable=SC2034,SC2086,SC2154 # used where this is sourced; options split
 #
 # What the tests of the buffered policies share: `. tests/cache.sh` after tests/lib.sh.
 
@@ -15,27 +15,33 @@ cache_patterns='--rw=write --bs=64k --size=8m|
 --rw=randwrite --bsrange=512-9000 --bs_unaligned --size=4m|
 --rw=randwrite --bs=4k --size=4m --numjobs=3 --offset_increment=4m|--dirty_bytes=128k
 --rw=write --bs=3000 --size=3000000 --numjobs=2 --offset_increment=3000000|--cache_bytes=256k --dirty_bytes=128k
---rw=randwrite --bs=4k --size=4m|--sync=dsync --direct=1
---rw=randwrite --bs=8k --size=4m|--sync=1
+--rw=randwrite --bs=4k --size=1m|--sync=dsync --direct=1
+--rw=randwrite --bs=8k --size=1m|--sync=1
 --rw=write --bs=8k --size=4m|--backend=io_uring --iodepth=8 --fdatasync=50'
 
-# written VARIANT COMMON FIRST: write a file through an engine. Leaves the counters in c.json.
-written() {
-	rm -f "$KP_TMP/file"
-	fio_ok --name=job --ioengine="$(engine "${1%:*}")" --policy="${1#*:}" --filename=file $2 \
-		--verify=crc32c --do_verify=0 --verify_state_save=0 --counters=c.json $3
+# The thread sanitizer cannot live with threads made after the fork of a program that had some.
+cache_jobs=''
+case $KP_SANITIZE in *thread*) cache_jobs=--thread ;; esac
+
+# plan VARIANT N [OPTION...]: adds a job that writes by the Nth pattern, and the one that verifies
+# it. Both fio runs have the same jobs in the same order, by which fio chooses its random numbers.
+writers='' verifiers='' planned=0
+plan() {
+	pattern=$(echo "$cache_patterns" | sed -n "$(($2 % 10 + 1))p")
+	planned=$((planned + 1))
+	name=--name=$1,$2
+	job="--stonewall --filename=file$planned ${pattern%|*} --verify=crc32c --verify_state_save=0"
+	writers="$writers $name --ioengine=$(engine "${1%:*}") --policy=${1#*:} $job ${pattern#*|}
+		--do_verify=0 $cache_jobs"
+	verifiers="$verifiers $name --ioengine=psync $job --verify_only --allow_file_create=0"
+	shift 2
+	writers="$writers $*"
 }
 
-# verified COMMON: is what lies on the device what was written? By another fio with its own engine.
-verified() {
-	fio_run --name=job --ioengine=psync --filename=file $1 --verify=crc32c --verify_only \
-		--verify_state_save=0 --allow_file_create=0
-	[ $fio_status = 0 ]
-}
-
-# cache_pattern N: sets common and first to the Nth pattern, from 0 on, round and round.
-cache_pattern() {
-	set -- $(($1 % $(echo "$cache_patterns" | wc -l) + 1))
-	pattern=$(echo "$cache_patterns" | sed -n "$1p")
-	common=${pattern%|*} first=${pattern#*|}
+# written_and_verified: one fio writes through our cache, another with an engine of its own looks at
+# what lies on the device. The exit status of the second is in fio_status.
+written_and_verified() {
+	fio_ok $writers
+	fio_run $verifiers
+	writers='' verifiers='' planned=0
 }

@@ -6,11 +6,11 @@
 
 #include "judge.h"
 
-#define TRIM	   0.1	/* share of the rounds left out on either side */
-#define MAX_PHI	   0.9	/* beyond it no number of rounds that anybody waits for would do */
-#define CAUTION	   0.75 /* standard errors by which phi is taken higher */
-#define MIN_DF	   2.0
-#define MIN_SAMPLE 4u /* trimmed by one on either side, two are left */
+#define TRIM	   0.1 /* share of the rounds left out on either side */
+#define MAX_PHI	   0.9 /* beyond it no number of rounds that anybody waits for would do */
+#define BIAS	   3.0 /* of n times the first autocorrelation where it is 0.5: 1 + 4 * 0.5 */
+#define CAUTION	   0.5 /* standard errors by which phi is taken higher */
+#define MIN_SAMPLE 4u  /* trimmed by one on either side, two are left */
 
 int judge_add(struct judge *judge, double control, double other_control, double variant)
 {
@@ -61,7 +61,7 @@ static double error_spent(unsigned int rounds, unsigned int max_rounds)
 {
 	double share = rounds < max_rounds ? (double)rounds / max_rounds : 1;
 
-	return JUDGE_ERROR * log1p((exp(1) - 1) * share);
+	return JUDGE_ERROR * share * share;
 }
 
 double judge_error(unsigned int rounds, unsigned int max_rounds)
@@ -189,13 +189,11 @@ bool judge_estimate(const struct judge *judge, double error, struct judge_estima
 	struct trimmed pair = trim(judge->log_pair, n, scratch);
 
 	free(scratch);
-	double phi = clamp(ratio.phi + 1.0 / n + CAUTION / sqrt(n), 0, MAX_PHI);
+	double phi = clamp(ratio.phi + BIAS / n + CAUTION / sqrt(n), 0, MAX_PHI);
 	double inflation = (1 + phi) / (1 - phi);
-	double df = fmax(ratio.kept / inflation - 1, MIN_DF);
-	double half = judge_t_quantile(error, df) * sqrt(ratio.variance * inflation);
+	double half = judge_t_quantile(error, ratio.kept - 1) * sqrt(ratio.variance * inflation);
 	/* One pair of equal runs stays inside it 95 times in 100. */
-	double band =
-		judge_t_quantile(JUDGE_ERROR, fmax(pair.kept - 1, 1)) * sqrt(pair.variance * n);
+	double band = judge_t_quantile(JUDGE_ERROR, pair.kept - 1) * sqrt(pair.variance * n);
 
 	*estimate = (struct judge_estimate){
 		.rounds = n,

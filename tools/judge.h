@@ -8,18 +8,18 @@
  * A/A noise, measured in the same rounds.
  *
  * Rounds are looked at more than once and the comparison ends when the interval is narrow enough.
- * That would make an ordinary interval too narrow, so the error of 5 % is spent over the looks:
- * error_spent(n) = 0.05 ln(1 + (e - 1) n / max_rounds), Pocock's form of the spending functions of
- * Lan and DeMets (Biometrika 70, 1983). Each look gets what was spent since the last one; their sum
- * bounds the error whatever makes the comparison stop.
+ * That would make an ordinary interval too narrow, so the error of 5 % is spent over the looks: 0.05
+ * (n / max_rounds)^2 of it up to round n (the power family of Kim and DeMets, Biometrika 74, 1987).
+ * Each look gets what was spent since the last one; their sum bounds the error whatever makes the
+ * comparison stop.
  *
  * The interval at a look is that of the trimmed mean (Yuen, Biometrika 61, 1974): the lowest and
  * highest tenth of the rounds, at least one each, are left out of the mean and pulled in for the
  * variance, so that a run that met somebody else's work does not decide. Rounds that resemble their
  * predecessor carry less than a round's worth of knowledge: the variance is widened by
- * (1 + phi) / (1 - phi), phi being the first autocorrelation, corrected for its bias of -1/n and
- * taken three quarters of a standard error, 0.75 / sqrt(n), higher, because few rounds cannot show
- * it.
+ * (1 + phi) / (1 - phi). phi is the first autocorrelation, corrected for the bias of -(1 + 4 phi) / n
+ * that it has at phi = 0.5 and taken half a standard error, 0.5 / sqrt(n), higher, because few rounds
+ * cannot show it.
  */
 #ifndef KPOLICY_TOOLS_JUDGE_H
 #define KPOLICY_TOOLS_JUDGE_H

@@ -73,6 +73,15 @@ static bool is_set(const struct options *options, const char *key)
 	return false;
 }
 
+/* A report that copied a file is over when that is done. */
+static bool runs_for_a_time(const struct seed *seed)
+{
+	for (const char *const *arg = seed->fio; *arg; arg++)
+		if (!strcmp(*arg, "--time_based=1"))
+			return true;
+	return false;
+}
+
 /* The user's options, filled up with what the row asks for. */
 static void row_options(struct options *options, const struct options *user,
 			const struct seed *seed, const struct seed_row *row)
@@ -91,7 +100,7 @@ static void row_options(struct options *options, const struct options *user,
 		set_pair(options, *pair);
 	if (user->device)
 		options_set(options, "filename", user->device);
-	if (!is_set(user, "runtime"))
+	if (runs_for_a_time(seed) && !is_set(user, "runtime"))
 		options_set(options, "runtime", SEED_RUNTIME);
 	for (size_t i = 0; i < user->nr_set; i++)
 		options_set(options, user->set[i].key, user->set[i].value);

@@ -9,7 +9,7 @@ struct member {
 	 */
 	pthread_mutex_t alive;
 	bool taken; /* atomic */
-	bool dead;  /* atomic; found so. The mutex could keep it, but glibc's trylock then locks it */
+	bool dead; /* atomic; found so. The mutex could keep it, but glibc's trylock then locks it */
 };
 
 static int init_members(void *object, void *arg)

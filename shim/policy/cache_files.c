@@ -26,7 +26,7 @@ bool cache_mapped(struct cache_file *file, uint64_t number)
 	if (!piece || piece == MAP_ALL)
 		return piece == MAP_ALL;
 	number %= MAP_PAGES;
-	return piece[number / 8] >> number % 8 & 1;
+	return __atomic_load_n(&piece[number / 8], __ATOMIC_RELAXED) >> number % 8 & 1;
 }
 
 /* The piece for @number, which will be changed. NULL: no memory, or all is as it shall be. */
@@ -56,16 +56,19 @@ static void change_map(struct page_cache *cache, struct cache_file *file, uint64
 		uint64_t here = kp_min(nr, MAP_PAGES - at);
 
 		file->map_used = kp_max(file->map_used, (uint32_t)(first / MAP_PAGES) + 1);
-		if (here == MAP_PAGES && !file->map[first / MAP_PAGES] && set) {
-			file->map[first / MAP_PAGES] = MAP_ALL;
+		if (here == MAP_PAGES && set && !file->map[first / MAP_PAGES]) {
+			__atomic_store_n(&file->map[first / MAP_PAGES], MAP_ALL, __ATOMIC_RELAXED);
 		} else {
 			uint8_t *piece = map_piece(cache, file, first, set);
 
 			for (uint64_t i = at; piece && i < at + here; i++) {
+				uint8_t bit = 1u << i % 8;
+
+				/* Under the lock, but read without. */
 				if (set)
-					piece[i / 8] |= 1u << i % 8;
+					__atomic_fetch_or(&piece[i / 8], bit, __ATOMIC_RELAXED);
 				else
-					piece[i / 8] &= ~(1u << i % 8);
+					__atomic_fetch_and(&piece[i / 8], ~bit, __ATOMIC_RELAXED);
 			}
 		}
 		first += here;
@@ -283,6 +286,7 @@ static void begin_file(struct page_cache *cache, struct cache_file *file,
 	snprintf(file->path, sizeof(file->path), "%s", kp_file->path);
 	file->block_size = block_size;
 	file->blocks = options->blocks;
+	file->writeback_index = 0;
 	if (file->is_null)
 		file->size = kp_max(file->size, kp_file->size);
 	else

@@ -37,6 +37,13 @@ struct stream {
 	uint32_t crc;
 };
 
+static void folder_of(const char *path, char folder[4096])
+{
+	const char *slash = strrchr(path, '/');
+
+	snprintf(folder, 4096, "%.*s", slash ? (int)(slash - path) + 1 : 1, slash ? path : ".");
+}
+
 /* ---- reading ------------------------------------------------------------------------------- */
 
 static bool get(struct stream *in, void *data, size_t len)
@@ -105,6 +112,15 @@ static const char *get_all(struct stream *in, struct checksum_shared *shared)
 	return stored == kp_csum_final(crc) ? NULL : "corrupt";
 }
 
+/* Can a file be made beside @path? NULL or what is wrong. */
+static const char *check_folder(const char *path)
+{
+	char folder[4096];
+
+	folder_of(path, folder);
+	return access(folder, W_OK) ? strerror(errno) : NULL;
+}
+
 /* A file that is not there is one that will be. */
 static int load(struct checksum_shared *shared)
 {
@@ -112,9 +128,10 @@ static int load(struct checksum_shared *shared)
 	const char *wrong;
 
 	in.file = fopen(shared->sums, "re");
-	if (!in.file && errno == ENOENT)
-		return 0;
-	wrong = in.file ? get_all(&in, shared) : strerror(errno);
+	if (in.file)
+		wrong = get_all(&in, shared);
+	else
+		wrong = errno == ENOENT ? check_folder(shared->sums) : strerror(errno);
 	if (in.file)
 		fclose(in.file);
 	if (!wrong)
@@ -167,12 +184,10 @@ static bool put_all(struct stream *out, const struct checksum_shared *shared, ui
 /* The name is durable when its folder is. */
 static int sync_folder(const char *path)
 {
-	const char *slash = strrchr(path, '/');
-	char folder[4096] = ".";
+	char folder[4096];
 	int fd, ret;
 
-	if (slash)
-		snprintf(folder, sizeof(folder), "%.*s", (int)(slash - path) + 1, path);
+	folder_of(path, folder);
 	fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;

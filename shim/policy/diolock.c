@@ -935,7 +935,7 @@ static int dio_open(struct kp_stage *stage, struct kp_file *kp_file)
 	if (ret) {
 		refuse_file(kp_file, inode, ret);
 		free(file);
-		return ret;
+		return ret == -EUSERS ? -EBUSY : ret;
 	}
 	file->lock = lock;
 	file->inode = inode;

@@ -151,7 +151,7 @@ static void write_old(struct flusher *flusher, uint64_t now)
 		uint64_t left = cache_load(&file->nr_dirty), written;
 		struct kp_file *kp_file;
 
-		if (file->bdi != flusher->config.bdi || !since || now - since < expire)
+		if (file->bdi != flusher->config.bdi || !since || now < since + expire)
 			continue;
 		kp_file = file_of(flusher, file);
 		if (!kp_file)
@@ -222,8 +222,8 @@ static void write_last(struct flusher *flusher)
 		cache_lock(flusher->config.cache, file);
 		since = cache_sample_error(file);
 		cache_unlock(file);
-		if (!file->nr_dirty && !file->nr_writeback && !file->padded &&
-		    since == file->error_seq)
+		if (!cache_load(&file->nr_dirty) && !cache_load(&file->nr_writeback) &&
+		    !cache_padded(file) && since == file->error_seq)
 			continue;
 		kp_file = file_of(flusher, file);
 		if (!kp_file)

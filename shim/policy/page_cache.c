@@ -74,7 +74,7 @@ static void repair_file(struct page_cache *cache, struct cache_file *file)
 			restore_page(cache, file, id);
 	}
 	if (file->nr_dirty && !file->dirtied_ns)
-		file->dirtied_ns = kp_now_ns();
+		store(&file->dirtied_ns, kp_now_ns());
 }
 
 static bool locked(struct page_cache *cache, struct cache_file *file, int result)
@@ -199,7 +199,7 @@ void cache_dirty(struct page_cache *cache, struct cache_file *file, uint32_t id,
 	page_index_set(&file->index, page->number, PAGE_DIRTY);
 	store(&file->nr_dirty, file->nr_dirty + 1);
 	if (!file->dirtied_ns)
-		file->dirtied_ns = kp_now_ns();
+		store(&file->dirtied_ns, kp_now_ns());
 }
 
 void cache_clean(struct page_cache *cache, struct cache_file *file, uint32_t id, uint8_t mask)
@@ -215,7 +215,7 @@ void cache_clean(struct page_cache *cache, struct cache_file *file, uint32_t id,
 	page_index_clear(&file->index, page->number, PAGE_TOWRITE);
 	store(&file->nr_dirty, file->nr_dirty - 1);
 	if (!file->nr_dirty)
-		file->dirtied_ns = 0;
+		store(&file->dirtied_ns, 0);
 }
 
 void cache_claim(struct page_cache *cache, struct cache_file *file, uint32_t id, uint16_t user)

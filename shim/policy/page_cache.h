@@ -96,7 +96,7 @@ struct cache_file {
 	uint32_t block_size;
 	bool block_device;
 	bool is_null;
-	bool padded; /* the file on disk may end in padding */
+	bool padded; /* atomic; the file on disk may end in padding */
 	bool always_mapped;
 	bool never_mapped;
 	uint64_t size;	   /* i_size, atomic */
@@ -166,6 +166,11 @@ static inline char *cache_data(struct page_cache *cache, uint32_t id)
 static inline uint64_t cache_load(const uint64_t *value)
 {
 	return __atomic_load_n(value, __ATOMIC_RELAXED);
+}
+
+static inline bool cache_padded(const struct cache_file *file)
+{
+	return __atomic_load_n(&file->padded, __ATOMIC_RELAXED);
 }
 
 /* cache_blocks - mask of the blocks that bytes [@from, @to) of a page touch. */

@@ -166,7 +166,8 @@ static void write_end_io(struct kp_bio *bio)
 		cache_count(wb->counters, CACHE_FAILED_BYTES, io->size);
 	}
 	if (io->pos + io->size > file->size && !file->is_null)
-		file->padded = true; /* until somebody cuts it off */
+		__atomic_store_n(&file->padded, true,
+				 __ATOMIC_RELAXED); /* until somebody cuts it off */
 	cache_unlock(file);
 	end_bio(bio);
 	cache_wake(file);
@@ -223,7 +224,7 @@ static void write_gathered(struct writeback *wb)
 	/* For whoever has to cut it off if we die. */
 	if (!file->is_null && end > __atomic_load_n(&file->size, __ATOMIC_RELAXED)) {
 		cache_lock(wb->cache, file);
-		file->padded = true;
+		__atomic_store_n(&file->padded, true, __ATOMIC_RELAXED);
 		cache_unlock(file);
 	}
 	while (kp_blocksize_next_bio(file->blocks, file->block_size, wb->masks, nr, &piece))
@@ -234,12 +235,12 @@ static void write_gathered(struct writeback *wb)
 /* Cut padding off: the last block was written whole, the file ends within it. */
 static void trim_padding(struct writeback *wb, struct cache_file *file, struct kp_file *kp_file)
 {
-	if (!file->padded || file->block_device || kp_file->fd < 0 || !kp_file->writable)
+	if (!cache_padded(file) || file->block_device || kp_file->fd < 0 || !kp_file->writable)
 		return;
 	cache_lock(wb->cache, file);
 	/* With the lock held, so that i_size does not grow before the file is cut to it. */
-	if (file->padded && !ftruncate(kp_file->fd, file->size))
-		file->padded = false;
+	if (cache_padded(file) && !ftruncate(kp_file->fd, file->size))
+		__atomic_store_n(&file->padded, false, __ATOMIC_RELAXED);
 	cache_unlock(file);
 }
 
@@ -381,7 +382,7 @@ uint64_t writeback_pass(struct writeback *wb, struct cache_file *file, struct kp
 
 	scan(wb, file, kp_file, &wbc);
 	file->writeback_index = wbc.writeback_index;
-	if (file->padded) {
+	if (cache_padded(file)) {
 		writeback_drain(wb);
 		trim_padding(wb, file, kp_file);
 	}
@@ -432,7 +433,7 @@ int writeback_range(struct writeback *wb, struct cache_file *file, struct kp_fil
 	};
 	int ret = 0;
 
-	if (!cache_load(&file->nr_dirty) && !cache_load(&file->nr_writeback) && !file->padded)
+	if (!cache_load(&file->nr_dirty) && !cache_load(&file->nr_writeback) && !cache_padded(file))
 		return 0;
 	if (tag_range(wb, file, first, last))
 		ret = scan(wb, file, kp_file, &wbc);

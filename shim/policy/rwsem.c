@@ -23,12 +23,9 @@
 #define KP_RWSEM_STEPPED(op)
 #endif
 
-/*
- * Flags in sem->owner beside KP_RWSEM_SLEEPING. A writer that takes the lock, or releases it,
- * clears them all. They are hints: a lost change costs a spin.
- */
-#define NO_READER_SPIN (1u << 1) /* RWSEM_RD_NONSPINNABLE */
-#define NO_WRITER_SPIN (1u << 2) /* RWSEM_WR_NONSPINNABLE: spinning on readers took too long */
+#define READER_OWNED   KP_RWSEM_READER_OWNED
+#define NO_READER_SPIN KP_RWSEM_NO_READER_SPIN
+#define NO_WRITER_SPIN KP_RWSEM_NO_WRITER_SPIN
 
 #define LOOK_AROUND_NS 100000000u
 
@@ -98,15 +95,8 @@ int kp_rwsem_init(struct kp_rwsem *sem)
 
 /* ---- words --------------------------------------------------------------------------------- */
 
-static uint64_t reader(unsigned int job)
-{
-	return 1ull << job;
-}
-
-static uint64_t writer(unsigned int job)
-{
-	return (uint64_t)(job + 1) << KP_RWSEM_WRITER_SHIFT;
-}
+#define reader(job) kp_rwsem_reader(job)
+#define writer(job) kp_rwsem_writer(job)
 
 static uint64_t load(const uint64_t *word)
 {
@@ -119,51 +109,10 @@ static bool replace(uint64_t *word, uint64_t old, uint64_t new)
 					   __ATOMIC_RELAXED);
 }
 
-static uint32_t owner_flags(const struct kp_rwsem *sem)
-{
-	return __atomic_load_n(&sem->owner, __ATOMIC_RELAXED);
-}
-
-static void set_owner(struct kp_rwsem *sem, uint32_t flags)
-{
-	if (owner_flags(sem) != flags)
-		__atomic_store_n(&sem->owner, flags, __ATOMIC_RELAXED);
-}
-
 static void clear_owner(struct kp_rwsem *sem, uint32_t flags)
 {
-	if (owner_flags(sem) & flags)
+	if (kp_rwsem_owner(sem) & flags)
 		__atomic_fetch_and(&sem->owner, ~flags, __ATOMIC_RELAXED);
-}
-
-/* The fast path of a reader: true when it has the lock, with one atomic operation. */
-static inline bool read_fast(struct kp_rwsem *sem, unsigned int job, uint64_t *seen)
-{
-	*seen = __atomic_fetch_add(&sem->word, reader(job), __ATOMIC_ACQUIRE) + reader(job);
-	return !(*seen & ~KP_RWSEM_READERS);
-}
-
-static inline bool write_fast(struct kp_rwsem *sem, unsigned int job, uint64_t *seen)
-{
-	*seen = 0;
-	if (!__atomic_compare_exchange_n(&sem->word, seen, writer(job), false, __ATOMIC_ACQUIRE,
-					 __ATOMIC_RELAXED))
-		return false;
-	set_owner(sem, 0);
-	return true;
-}
-
-/* True when nobody has to be woken. */
-static inline bool read_release(struct kp_rwsem *sem, unsigned int job)
-{
-	uint64_t left = __atomic_sub_fetch(&sem->word, reader(job), __ATOMIC_RELEASE);
-
-	return (left & (KP_RWSEM_HELD | KP_RWSEM_WAITERS)) != KP_RWSEM_WAITERS;
-}
-
-static inline bool write_release(struct kp_rwsem *sem, unsigned int job)
-{
-	return !(__atomic_sub_fetch(&sem->word, writer(job), __ATOMIC_RELEASE) & KP_RWSEM_WAITERS);
 }
 
 /* ---- the queue, with wait_lock held -------------------------------------------------------- */
@@ -257,7 +206,7 @@ static enum kp_rwsem_at unlock_then(const struct step *s, enum kp_rwsem_at then)
 
 static enum kp_rwsem_ask at_read(const struct step *s)
 {
-	if (read_fast(s->sem, s->op->job, &s->op->seen))
+	if (kp_rwsem_read_fast(s->sem, s->op->job, &s->op->seen))
 		return taken(s, KP_RWSEM_AT_DONE);
 	return go_on(s, KP_RWSEM_AT_READ_SLOW);
 }
@@ -265,7 +214,7 @@ static enum kp_rwsem_ask at_read(const struct step *s)
 /* 5.3: rwsem_can_spin_on_owner() */
 static bool reader_may_spin(const struct step *s)
 {
-	uint32_t flags = owner_flags(s->sem);
+	uint32_t flags = kp_rwsem_owner(s->sem);
 
 	if (flags & NO_READER_SPIN)
 		return false;
@@ -276,15 +225,19 @@ static bool reader_may_spin(const struct step *s)
 static enum kp_rwsem_ask at_read_slow(const struct step *s)
 {
 	uint64_t others = s->op->seen & KP_RWSEM_READERS & ~reader(s->op->job);
+	uint32_t flags = kp_rwsem_owner(s->sem);
 
-	s->op->no_reader_spin = owner_flags(s->sem) & NO_READER_SPIN;
+	s->op->no_reader_spin = flags & NO_READER_SPIN;
 	if (s->rules->readers_spin && reader_may_spin(s))
 		return go_on(s, KP_RWSEM_AT_READ_UNDO);
 	/* 5.11: reader optimistic lock stealing, but no stream of readers past a sleeper */
-	if (s->rules->readers_steal && !others &&
+	if (s->rules->readers_steal && !(others && flags & READER_OWNED) &&
 	    !(s->op->seen & (KP_RWSEM_WRITER | KP_RWSEM_HANDOFF))) {
 		count(s, KP_RWSEM_READ_STEALS, 1);
+		kp_rwsem_set_reader_owned(s->sem);
 		s->op->taken = true;
+		if (others)
+			return go_on(s, KP_RWSEM_AT_DONE);
 		/* the first reader takes along those that wait */
 		return ask(s, KP_RWSEM_LOCK,
 			   mark_wake(s, WAKE_READ_OWNED, KP_RWSEM_AT_UNLOCK, KP_RWSEM_AT_DONE));
@@ -300,7 +253,7 @@ static enum kp_rwsem_ask at_read_undo(const struct step *s)
 
 static enum kp_rwsem_ask at_write(const struct step *s)
 {
-	if (write_fast(s->sem, s->op->job, &s->op->seen))
+	if (kp_rwsem_write_fast(s->sem, s->op->job, &s->op->seen))
 		return taken(s, KP_RWSEM_AT_DONE);
 	return go_on(s, KP_RWSEM_AT_WRITE_SLOW);
 }
@@ -308,11 +261,12 @@ static enum kp_rwsem_ask at_write(const struct step *s)
 /* Is there something that a writer spins on? On readers up to a time, from 5.3 on. */
 static bool writer_may_spin(const struct step *s, uint64_t word)
 {
-	uint32_t flags = owner_flags(s->sem);
+	uint32_t flags = kp_rwsem_owner(s->sem);
 
 	if (word & KP_RWSEM_WRITER)
 		return !(flags & KP_RWSEM_SLEEPING);
-	if (word & KP_RWSEM_READERS)
+	/* READER_OWNED stays when the readers have gone: 4.9 then queues, though the lock is free */
+	if (word & KP_RWSEM_READERS || flags & READER_OWNED)
 		return s->rules->writers_spin_on_readers && !(flags & NO_WRITER_SPIN);
 	return true;
 }
@@ -359,7 +313,7 @@ static bool spin_goes_on(const struct step *s, uint64_t word)
 	if (!on_readers)
 		s->op->reader_spin_until = 0;
 	if (s->op->mode == KP_RWSEM_READ)
-		return !(word & KP_RWSEM_WRITER) || !(owner_flags(s->sem) & KP_RWSEM_SLEEPING);
+		return !(word & KP_RWSEM_WRITER) || !(kp_rwsem_owner(s->sem) & KP_RWSEM_SLEEPING);
 	return writer_may_spin(s, word) && !(on_readers && readers_take_too_long(s, word));
 }
 
@@ -393,7 +347,7 @@ static enum kp_rwsem_ask at_spin_end(const struct step *s)
 		return ask(s, KP_RWSEM_LOCK, KP_RWSEM_AT_QUEUE);
 	if (s->op->mode == KP_RWSEM_WRITE)
 		return go_on(s, KP_RWSEM_AT_OWN);
-	clear_owner(s->sem, NO_WRITER_SPIN);
+	kp_rwsem_set_reader_owned(s->sem);
 	if (!s->op->steals)
 		return go_on(s, KP_RWSEM_AT_DONE);
 	return ask(s, KP_RWSEM_LOCK,
@@ -417,8 +371,10 @@ static enum kp_rwsem_ask at_queue(const struct step *s)
 	if (!replace(&s->sem->word, old, new))
 		return go_on(s, KP_RWSEM_AT_QUEUE);
 	op->seen = new;
-	if (enters)
+	if (enters) {
+		kp_rwsem_set_reader_owned(s->sem);
 		return taken(s, unlock_then(s, KP_RWSEM_AT_DONE));
+	}
 	return go_on(s, KP_RWSEM_AT_ENQUEUE);
 }
 
@@ -484,13 +440,13 @@ static enum kp_rwsem_ask at_dequeue(const struct step *s)
 	return go_on(s, unlock_then(s, KP_RWSEM_AT_OWN));
 }
 
-/* rwsem_set_owner(), and rwsem_disable_reader_optspin() of one that found no spinning wanted */
+/* rwsem_kp_rwsem_set_owner(), and rwsem_disable_reader_optspin() of one that found no spinning wanted */
 static enum kp_rwsem_ask at_own(const struct step *s)
 {
-	bool quiet =
-		s->rules->readers_spin && owner_flags(s->sem) & (NO_READER_SPIN | NO_WRITER_SPIN);
+	bool quiet = s->rules->readers_spin &&
+		     kp_rwsem_owner(s->sem) & (NO_READER_SPIN | NO_WRITER_SPIN);
 
-	set_owner(s->sem, quiet ? NO_READER_SPIN : 0);
+	kp_rwsem_set_owner(s->sem, quiet ? NO_READER_SPIN : 0);
 	return end(s);
 }
 
@@ -549,7 +505,7 @@ static enum kp_rwsem_ask at_mark_wake(const struct step *s)
 		new &= ~KP_RWSEM_WAITERS;
 	if (!replace(&s->sem->word, old, new))
 		return go_on(s, KP_RWSEM_AT_MARK_WAKE);
-	clear_owner(s->sem, NO_WRITER_SPIN);
+	kp_rwsem_set_reader_owned(s->sem);
 	if (s->sem->waiters[first].no_reader_spin)
 		__atomic_fetch_or(&s->sem->owner, NO_READER_SPIN, __ATOMIC_RELAXED);
 	count(s, KP_RWSEM_GRANTS, 1);
@@ -648,19 +604,19 @@ static enum kp_rwsem_ask at_woken(const struct step *s)
 
 static enum kp_rwsem_ask at_up_read(const struct step *s)
 {
-	return read_release(s->sem, s->op->job) ? end(s) : go_on(s, KP_RWSEM_AT_WAKE);
+	return kp_rwsem_read_release(s->sem, s->op->job) ? end(s) : go_on(s, KP_RWSEM_AT_WAKE);
 }
 
 /* rwsem_clear_owner() */
 static enum kp_rwsem_ask at_up_write(const struct step *s)
 {
-	set_owner(s->sem, 0);
+	kp_rwsem_set_owner(s->sem, 0);
 	return go_on(s, KP_RWSEM_AT_UP_WRITE_WORD);
 }
 
 static enum kp_rwsem_ask at_up_write_word(const struct step *s)
 {
-	return write_release(s->sem, s->op->job) ? end(s) : go_on(s, KP_RWSEM_AT_WAKE);
+	return kp_rwsem_write_release(s->sem, s->op->job) ? end(s) : go_on(s, KP_RWSEM_AT_WAKE);
 }
 
 /* rwsem_wake() */
@@ -686,6 +642,7 @@ static enum kp_rwsem_ask at_downgrade(const struct step *s)
 	uint64_t word = __atomic_add_fetch(&s->sem->word, reader(s->op->job) - writer(s->op->job),
 					   __ATOMIC_RELEASE);
 
+	kp_rwsem_set_reader_owned(s->sem);
 	if (!(word & KP_RWSEM_WAITERS))
 		return end(s);
 	return ask(s, KP_RWSEM_LOCK,
@@ -866,35 +823,20 @@ static struct kp_rwsem_op new_op(const struct kp_rwsem_user *user, enum kp_rwsem
 	return (struct kp_rwsem_op){ .at = at, .mode = mode, .job = user->job };
 }
 
-int kp_rwsem_down(struct kp_rwsem_user *user, enum kp_rwsem_mode mode)
+int kp_rwsem_down_slow(struct kp_rwsem_user *user, enum kp_rwsem_mode mode, uint64_t seen)
 {
-	struct kp_rwsem *sem = user->sem;
-	bool reads = mode == KP_RWSEM_READ;
-	struct kp_rwsem_op op;
-	uint64_t seen;
+	struct kp_rwsem_op op = new_op(
+		user, mode, mode == KP_RWSEM_READ ? KP_RWSEM_AT_READ_SLOW : KP_RWSEM_AT_WRITE_SLOW);
 
-	kp_count(user->taken[mode], 1);
-	if (reads ? read_fast(sem, user->job, &seen) : write_fast(sem, user->job, &seen))
-		return 0;
-	op = new_op(user, mode, reads ? KP_RWSEM_AT_READ_SLOW : KP_RWSEM_AT_WRITE_SLOW);
 	op.seen = seen;
 	run(user, &op);
 	return op.given_up ? -ECANCELED : 0;
 }
 
-void kp_rwsem_up(struct kp_rwsem_user *user, enum kp_rwsem_mode mode)
+void kp_rwsem_wake(struct kp_rwsem_user *user, enum kp_rwsem_mode mode)
 {
-	struct kp_rwsem_op op;
+	struct kp_rwsem_op op = new_op(user, mode, KP_RWSEM_AT_WAKE);
 
-	if (mode == KP_RWSEM_READ) {
-		if (read_release(user->sem, user->job))
-			return;
-	} else {
-		set_owner(user->sem, 0);
-		if (write_release(user->sem, user->job))
-			return;
-	}
-	op = new_op(user, mode, KP_RWSEM_AT_WAKE);
 	run(user, &op);
 }
 

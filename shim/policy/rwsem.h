@@ -24,8 +24,14 @@
 #define KP_RWSEM_HANDOFF      (1ull << 63)		       /* RWSEM_FLAG_HANDOFF */
 #define KP_RWSEM_HELD	      (KP_RWSEM_READERS | KP_RWSEM_WRITER)
 
-/* In 'owner': the writer is inside the device's wait, so nobody spins on it; !owner_on_cpu(). */
-#define KP_RWSEM_SLEEPING (1u << 0)
+/*
+ * 'owner', the flags of rw_semaphore.owner. A writer that takes the lock, or releases it, clears
+ * them all. They are hints: a change that is lost costs a spin.
+ */
+#define KP_RWSEM_SLEEPING	(1u << 0) /* the writer is inside the device's wait: !on_cpu */
+#define KP_RWSEM_READER_OWNED	(1u << 1) /* by readers now, or last */
+#define KP_RWSEM_NO_READER_SPIN (1u << 2) /* RWSEM_RD_NONSPINNABLE */
+#define KP_RWSEM_NO_WRITER_SPIN (1u << 3) /* RWSEM_WR_NONSPINNABLE: readers took too long */
 
 #define KP_RWSEM_SPIN_NS 25000u	  /* stands for need_resched(): nobody spins longer */
 #define KP_RWSEM_WAIT_NS 4000000u /* RWSEM_WAIT_TIMEOUT: then a waiter asks for handoff */
@@ -74,6 +80,72 @@ struct kp_rwsem {
 };
 
 int kp_rwsem_init(struct kp_rwsem *sem);
+
+/* ---- fast paths: one atomic operation each ------------------------------------------------- */
+
+static inline uint64_t kp_rwsem_reader(unsigned int job)
+{
+	return 1ull << job;
+}
+
+static inline uint64_t kp_rwsem_writer(unsigned int job)
+{
+	return (uint64_t)(job + 1) << KP_RWSEM_WRITER_SHIFT;
+}
+
+static inline uint32_t kp_rwsem_owner(const struct kp_rwsem *sem)
+{
+	return __atomic_load_n(&sem->owner, __ATOMIC_RELAXED);
+}
+
+static inline void kp_rwsem_set_owner(struct kp_rwsem *sem, uint32_t flags)
+{
+	if (kp_rwsem_owner(sem) != flags)
+		__atomic_store_n(&sem->owner, flags, __ATOMIC_RELAXED);
+}
+
+/* rwsem_set_reader_owned() */
+static inline void kp_rwsem_set_reader_owned(struct kp_rwsem *sem)
+{
+	kp_rwsem_set_owner(sem,
+			   KP_RWSEM_READER_OWNED | (kp_rwsem_owner(sem) & KP_RWSEM_NO_READER_SPIN));
+}
+
+/* Return: true when we have the lock; otherwise our bit is in the word, as *seen says. */
+static inline bool kp_rwsem_read_fast(struct kp_rwsem *sem, unsigned int job, uint64_t *seen)
+{
+	uint64_t mine = kp_rwsem_reader(job);
+
+	*seen = __atomic_fetch_add(&sem->word, mine, __ATOMIC_ACQUIRE) + mine;
+	if (*seen & ~KP_RWSEM_READERS)
+		return false;
+	kp_rwsem_set_reader_owned(sem);
+	return true;
+}
+
+static inline bool kp_rwsem_write_fast(struct kp_rwsem *sem, unsigned int job, uint64_t *seen)
+{
+	*seen = 0;
+	if (!__atomic_compare_exchange_n(&sem->word, seen, kp_rwsem_writer(job), false,
+					 __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		return false;
+	kp_rwsem_set_owner(sem, 0);
+	return true;
+}
+
+/* Return: true when nobody has to be woken. */
+static inline bool kp_rwsem_read_release(struct kp_rwsem *sem, unsigned int job)
+{
+	uint64_t left = __atomic_sub_fetch(&sem->word, kp_rwsem_reader(job), __ATOMIC_RELEASE);
+
+	return (left & (KP_RWSEM_HELD | KP_RWSEM_WAITERS)) != KP_RWSEM_WAITERS;
+}
+
+static inline bool kp_rwsem_write_release(struct kp_rwsem *sem, unsigned int job)
+{
+	return !(__atomic_sub_fetch(&sem->word, kp_rwsem_writer(job), __ATOMIC_RELEASE) &
+		 KP_RWSEM_WAITERS);
+}
 
 /* ---- steps --------------------------------------------------------------------------------- */
 
@@ -193,16 +265,40 @@ struct kp_rwsem_user {
 	void *private;
 };
 
+/* What follows a fast path that did not do. */
+int kp_rwsem_down_slow(struct kp_rwsem_user *user, enum kp_rwsem_mode mode, uint64_t seen);
+void kp_rwsem_wake(struct kp_rwsem_user *user, enum kp_rwsem_mode mode);
+
 /**
  * kp_rwsem_down - take the lock; down_read(), down_write().
  *
  * A job holds it at most once in each mode. Return: 0; -ECANCELED when user->idle() gave up.
  * The thread that owns the job.
  */
-int kp_rwsem_down(struct kp_rwsem_user *user, enum kp_rwsem_mode mode);
+static inline int kp_rwsem_down(struct kp_rwsem_user *user, enum kp_rwsem_mode mode)
+{
+	uint64_t seen;
+	bool taken = mode == KP_RWSEM_READ ? kp_rwsem_read_fast(user->sem, user->job, &seen)
+					   : kp_rwsem_write_fast(user->sem, user->job, &seen);
+
+	kp_count(user->taken[mode], 1);
+	return taken ? 0 : kp_rwsem_down_slow(user, mode, seen);
+}
 
 /* kp_rwsem_up - release it. Any thread of the job's process. */
-void kp_rwsem_up(struct kp_rwsem_user *user, enum kp_rwsem_mode mode);
+static inline void kp_rwsem_up(struct kp_rwsem_user *user, enum kp_rwsem_mode mode)
+{
+	bool quiet;
+
+	if (mode == KP_RWSEM_READ) {
+		quiet = kp_rwsem_read_release(user->sem, user->job);
+	} else {
+		kp_rwsem_set_owner(user->sem, 0);
+		quiet = kp_rwsem_write_release(user->sem, user->job);
+	}
+	if (!quiet)
+		kp_rwsem_wake(user, mode);
+}
 
 /* kp_rwsem_downgrade - from writer to reader without letting a writer in; downgrade_write(). */
 void kp_rwsem_downgrade(struct kp_rwsem_user *user);

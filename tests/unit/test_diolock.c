@@ -558,7 +558,7 @@ START_TEST(too_many_jobs)
 		unit_open(&units[i], "model", O_RDWR);
 	unit_nr_said = 0;
 	for (; i < KP_RWSEM_JOBS + 2; i++)
-		ck_assert_int_eq(kp_file_open(units[i].pl, "model", O_RDWR, SIZE, &file), -EUSERS);
+		ck_assert_int_eq(kp_file_open(units[i].pl, "model", O_RDWR, SIZE, &file), -EBUSY);
 	ck_assert_uint_eq(unit_nr_said, 1);
 	ck_assert_ptr_nonnull(strstr(unit_said, "56 jobs"));
 	for (i = KP_RWSEM_JOBS + 2; i-- > 1;)

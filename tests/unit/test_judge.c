@@ -75,8 +75,8 @@ START_TEST(worked_interval)
 	/*
 	 * Log-ratios -2 1 -1 2 0 3: 10 % of six is one on either side. Kept 0 1 -1 2, mean 0.5; pulled
 	 * in -1 1 -1 2 0 2, mean 0.5, squares 1.5^2 + .5^2 + 1.5^2 + 1.5^2 + .5^2 + 1.5^2 = 9.5;
-	 * variance of the mean 9.5 / (4 * 3). phi: products -.75 -.75 -2.25 -.75 -.75 = -5.25 over 9.5
-	 * is -0.553, with bias and caution -0.0798: none is taken away. df 3.
+	 * variance of the mean 9.5 / (4 * 3), 3 degrees of freedom. phi: products -.75 -.75 -2.25 -.75
+	 * -.75 = -5.25 over 9.5, with bias and caution -5.25 / 9.5 + 3 / 6 + 0.5 / sqrt(6) = 0.1515.
 	 */
 	static const double ratio[] = { -2, 1, -1, 2, 0, 3 };
 	struct judge judge = { 0 };
@@ -87,9 +87,12 @@ START_TEST(worked_interval)
 	ck_assert(judge_estimate(&judge, 0.05, &e));
 	ck_assert_uint_eq(e.rounds, 6);
 	ck_assert_double_eq_tol(e.ratio, exp(0.005), 1e-12);
-	ck_assert_double_eq_tol(log(e.high), 0.005 + 3.18245 * sqrt(9.5 / 12) / 100, 1e-6);
-	ck_assert_double_eq_tol(log(e.low), 0.005 - 3.18245 * sqrt(9.5 / 12) / 100, 1e-6);
-	ck_assert_double_eq_tol(e.widening, 1, 1e-12);
+	double phi = -5.25 / 9.5 + 0.5 + 0.5 / sqrt(6);
+	double half = 3.18245 * sqrt(9.5 / 12 * (1 + phi) / (1 - phi)) / 100;
+
+	ck_assert_double_eq_tol(log(e.high), 0.005 + half, 1e-6);
+	ck_assert_double_eq_tol(log(e.low), 0.005 - half, 1e-6);
+	ck_assert_double_eq_tol(e.widening, sqrt((1 + phi) / (1 - phi)), 1e-12);
 	ck_assert_double_eq_tol(e.aa_band, 0, 1e-12);
 	judge_free(&judge);
 }

@@ -91,7 +91,7 @@ START_TEST(test_random)
 	static const unsigned int bits[] = { 7, 12, 20, 28, 40, 51 };
 
 	choose_numbers(bits[_i]);
-	for (unsigned int i = 0; i < 200000; i++)
+	for (unsigned int i = 0; i < 40000; i++)
 		step();
 }
 END_TEST

@@ -161,7 +161,8 @@ START_TEST(reader_passes_a_waiting_writer)
 	takes(&holder);
 	waiter = begin(1, KP_RWSEM_WRITE);
 	sleeps(&waiter);
-	sem.owner = 0; /* as if the time that writers may spin on readers were not over */
+	sem.owner =
+		READER_OWNED; /* as if the time that writers may spin on readers were not over */
 	other = begin(2, KP_RWSEM_READ);
 	what = advance(&other, 1);
 	/* 4.9: no barging. 5.11: not while another reader is counted. 5.3: it spins and steals. */
@@ -181,7 +182,7 @@ START_TEST(reader_steals_a_free_lock)
 	takes(&holder);
 	waiter = begin(1, KP_RWSEM_WRITE);
 	sleeps(&waiter);
-	sem.owner = 0;
+	sem.owner = READER_OWNED;
 	up = release_word(0, KP_RWSEM_READ);
 	other = begin(2, KP_RWSEM_READ);
 	ck_assert_int_eq(advance(&other, 1), steals ? KP_RWSEM_END : KP_RWSEM_SLEEP);
