@@ -532,14 +532,14 @@ static void prepare(struct kp_io *io, struct kp_file *file, const struct io_u *i
 {
 	enum kp_op op = op_of(io_u->ddir);
 
-	if (op == KP_OP_SYNC_RANGE) {
+	if (op <= KP_OP_DISCARD) {
+		kp_io_prepare(io, op, file, io_u->offset, io_u->xfer_buf, io_u->xfer_buflen);
+	} else if (op == KP_OP_SYNC_RANGE) {
 		const struct fio_file *f = io_u->file;
 
 		kp_io_prepare(io, op, file, f->first_write, NULL, f->last_write - f->first_write);
-	} else if (op == KP_OP_FLUSH || op == KP_OP_FDATASYNC) {
-		kp_io_prepare(io, op, file, 0, NULL, 0);
 	} else {
-		kp_io_prepare(io, op, file, io_u->offset, io_u->xfer_buf, io_u->xfer_buflen);
+		kp_io_prepare(io, op, file, 0, NULL, 0);
 	}
 }
 
@@ -605,7 +605,8 @@ static enum fio_q_status adaptor_queue(struct thread_data *td, struct io_u *io_u
 	prepare(io, file, io_u);
 	/* fio looks at the error of a sync only where queue() completes it. */
 	if (job->synchronous || ddir_sync(io_u->ddir)) {
-		adaptor_commit(td);
+		if (job->nr_queued)
+			adaptor_commit(td);
 		kp_submit_wait(job->pipeline, io);
 		set_result(job, io_u, io);
 		return FIO_Q_COMPLETED;

@@ -428,6 +428,12 @@ struct iovec;
 unsigned int kp_request_iov(const struct kp_device *device, const struct kp_bio *bio, uint64_t skip,
 			    struct iovec *iov);
 
+/* kp_request_is_plain - is @bio one whole segment, as an I/O that no stage touched? */
+static inline bool kp_request_is_plain(const struct kp_device *device, const struct kp_bio *bio)
+{
+	return bio->nr_vecs == 1 && !bio->next && !device->transfer_limit;
+}
+
 /*
  * kp_request_end - end every bio of a request.
  * @bytes: how many bytes were transferred. Data missing at the end becomes the bios' resid.

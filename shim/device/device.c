@@ -42,7 +42,7 @@ unsigned int kp_request_iov(const struct kp_device *device, const struct kp_bio 
 	uint64_t room = device->transfer_limit ? device->transfer_limit : UINT64_MAX;
 	unsigned int nr = 0;
 
-	if (bio->nr_vecs == 1 && !bio->next && !skip && !device->transfer_limit) {
+	if (!skip && kp_request_is_plain(device, bio)) {
 		struct kp_segment segment = kp_iter_segment(bio->vec, &bio->iter);
 
 		iov->iov_base = segment.addr;
@@ -81,6 +81,10 @@ unsigned int kp_request_iov(const struct kp_device *device, const struct kp_bio 
 
 void kp_request_end(struct kp_bio *bio, uint64_t bytes, int error)
 {
+	if (!bio->next && !error && bytes >= bio->iter.size) {
+		kp_bio_endio(bio);
+		return;
+	}
 	while (bio) {
 		struct kp_bio *next = bio->next; /* end_io may free the bio */
 		uint64_t size = bio->iter.size;

@@ -45,23 +45,20 @@ static bool in_registered(const struct uring_device *uring, const struct iovec *
 	return from >= start && from + iov->iov_len <= start + uring->buffers.iov_len;
 }
 
-static void prepare_data(struct uring_device *uring, struct uring_request *request,
-			 struct io_uring_sqe *sqe)
+/* @nr pieces of memory at @iov, which live as long as the request if they are several. */
+static void prepare_iov(struct uring_device *uring, struct uring_request *request,
+			struct io_uring_sqe *sqe, const struct iovec *iov, unsigned int nr)
 {
 	struct kp_bio *bio = request->bio;
 	uint64_t pos = bio->iter.pos + request->done;
-	struct iovec iov[KP_REQUEST_IOV];
-	unsigned int nr = kp_request_iov(&uring->device, bio, request->done, iov);
 	bool read = bio->op == KP_OP_READ;
 	int fd = bio->file->fd;
 
 	if (nr > 1) {
-		assert(request->iov); /* a bio of several segments has one */
-		memcpy(request->iov, iov, nr * sizeof(*iov));
 		if (read)
-			io_uring_prep_readv(sqe, fd, request->iov, nr, pos);
+			io_uring_prep_readv(sqe, fd, iov, nr, pos);
 		else
-			io_uring_prep_writev(sqe, fd, request->iov, nr, pos);
+			io_uring_prep_writev(sqe, fd, iov, nr, pos);
 	} else if (in_registered(uring, iov)) {
 		if (read)
 			io_uring_prep_read_fixed(sqe, fd, iov->iov_base, iov->iov_len, pos, 0);
@@ -72,6 +69,17 @@ static void prepare_data(struct uring_device *uring, struct uring_request *reque
 	} else {
 		io_uring_prep_write(sqe, fd, iov->iov_base, iov->iov_len, pos);
 	}
+}
+
+static void prepare_data(struct uring_device *uring, struct uring_request *request,
+			 struct io_uring_sqe *sqe)
+{
+	struct kp_bio *bio = request->bio;
+	struct iovec one = { 0 }, *iov = request->iov ? request->iov : &one;
+	unsigned int nr = kp_request_iov(&uring->device, bio, request->done, iov);
+
+	assert(nr <= 1 || request->iov); /* a bio of several segments has them */
+	prepare_iov(uring, request, sqe, iov, nr);
 }
 
 /* Put a request, or what is left of it, on the submission queue. With the device locked. */

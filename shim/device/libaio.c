@@ -38,7 +38,7 @@ static void prepare(struct aio_device *aio, struct aio_request *request)
 {
 	struct kp_bio *bio = request->bio;
 	uint64_t pos = bio->iter.pos + request->done;
-	struct iovec iov[KP_REQUEST_IOV];
+	struct iovec one = { 0 }, *iov = request->iov ? request->iov : &one;
 	unsigned int nr = kp_request_iov(&aio->device, bio, request->done, iov);
 	bool read = bio->op == KP_OP_READ;
 	int fd = bio->file->fd;
@@ -49,12 +49,11 @@ static void prepare(struct aio_device *aio, struct aio_request *request)
 		else
 			io_prep_pwrite(&request->iocb, fd, iov->iov_base, iov->iov_len, pos);
 	} else {
-		assert(request->iov); /* a bio of several segments has one */
-		memcpy(request->iov, iov, nr * sizeof(*iov));
+		assert(request->iov); /* a bio of several segments has them */
 		if (read)
-			io_prep_preadv(&request->iocb, fd, request->iov, nr, pos);
+			io_prep_preadv(&request->iocb, fd, iov, nr, pos);
 		else
-			io_prep_pwritev(&request->iocb, fd, request->iov, nr, pos);
+			io_prep_pwritev(&request->iocb, fd, iov, nr, pos);
 	}
 	request->iocb.data = request;
 }

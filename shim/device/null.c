@@ -309,7 +309,10 @@ static void null_submit(struct kp_stage *stage, struct kp_bio *bio)
 
 	if (null->plain) {
 		kp_device_account(device, bio);
-		kp_request_end(bio, UINT64_MAX, 0);
+		if (bio->next)
+			kp_request_end(bio, UINT64_MAX, 0);
+		else
+			kp_bio_endio(bio);
 		return;
 	}
 	kp_device_lock(device);

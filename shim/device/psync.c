@@ -12,21 +12,46 @@ static ssize_t transfer(const struct kp_bio *bio, const struct iovec *iov, unsig
 	ssize_t ret;
 
 	if (bio->op == KP_OP_READ)
-		ret = nr == 1 ? pread(fd, iov->iov_base, iov->iov_len, pos)
-			      : preadv(fd, iov, nr, pos);
+		ret = preadv(fd, iov, nr, pos);
 	else
-		ret = nr == 1 ? pwrite(fd, iov->iov_base, iov->iov_len, pos)
-			      : pwritev(fd, iov, nr, pos);
+		ret = pwritev(fd, iov, nr, pos);
 	return ret < 0 ? -errno : ret;
+}
+
+/* One segment: no vector of it. */
+static ssize_t transfer_plain(const struct kp_bio *bio)
+{
+	struct kp_segment segment = kp_iter_segment(bio->vec, &bio->iter);
+	int fd = bio->file->fd;
+	ssize_t ret;
+
+	if (bio->op == KP_OP_READ)
+		ret = pread(fd, segment.addr, segment.len, bio->iter.pos);
+	else
+		ret = pwrite(fd, segment.addr, segment.len, bio->iter.pos);
+	return ret < 0 ? -errno : ret;
+}
+
+/* Go on after a system call that gave @ret, until the request is over. */
+static __attribute__((noinline)) void go_on(struct kp_device *device, struct kp_bio *bio,
+					    ssize_t ret)
+{
+	struct iovec iov[KP_REQUEST_IOV];
+	uint64_t bytes = kp_request_bytes(bio), done = 0;
+	int error;
+
+	while (kp_transfer_more(bio, bytes, &done, ret, &error)) {
+		unsigned int nr = kp_request_iov(device, bio, done, iov);
+
+		ret = transfer(bio, iov, nr, bio->iter.pos + done);
+	}
+	kp_request_end(bio, done, error);
 }
 
 static void psync_submit(struct kp_stage *stage, struct kp_bio *bio)
 {
 	struct kp_device *device = kp_stage_device(stage);
-	struct iovec iov[KP_REQUEST_IOV];
-	uint64_t bytes, done = 0;
-	ssize_t ret;
-	int error;
+	ssize_t ret = -EINTR; /* not begun */
 
 	kp_device_lock(device);
 	kp_device_account(device, bio);
@@ -35,13 +60,14 @@ static void psync_submit(struct kp_stage *stage, struct kp_bio *bio)
 		kp_device_sync(bio);
 		return;
 	}
-	bytes = kp_request_bytes(bio);
-	do {
-		unsigned int nr = kp_request_iov(device, bio, done, iov);
-
-		ret = transfer(bio, iov, nr, bio->iter.pos + done);
-	} while (kp_transfer_more(bio, bytes, &done, ret, &error));
-	kp_request_end(bio, done, error);
+	if (kp_request_is_plain(device, bio)) {
+		ret = transfer_plain(bio);
+		if (ret == (ssize_t)bio->iter.size) {
+			kp_bio_endio(bio);
+			return;
+		}
+	}
+	go_on(device, bio, ret);
 }
 
 const struct kp_device_ops kp_psync_device = {

@@ -465,9 +465,7 @@ struct dio_lock {
 	struct kp_stage stage;
 	const struct dio_row *row;
 	const struct kp_rwsem_rules *rules;
-	struct kp_living *living;
-	unsigned int number; /* among the living */
-	bool joined;
+	uint32_t live_id; /* 0: none yet */
 	struct kp_pool dios;
 	struct kp_bio *first, **last; /* held until flush */
 	bool flushing;		      /* a wait inside may flush the whole pipeline */
@@ -519,7 +517,7 @@ static void end_count(struct dio_lock *lock)
 static void recover(struct dio_file *file)
 {
 	struct dio_lock *lock = file->lock;
-	struct kp_inode_lost lost = kp_inode_recover(file->inode, lock->living);
+	struct kp_inode_lost lost = kp_inode_recover(file->inode, lock->stage.pipeline->arena);
 	uint64_t *values = lock->stage.counters;
 
 	if (!lost.jobs)
@@ -930,8 +928,8 @@ static int dio_open(struct kp_stage *stage, struct kp_file *kp_file)
 
 	if (!file)
 		return -ENOMEM;
-	ret = kp_inode_attach(kp_file, stage->variant, lock->rules, lock->living, lock->number,
-			      &inode, &file->job);
+	ret = kp_inode_attach(kp_file, stage->variant, lock->rules, lock->live_id, &inode,
+			      &file->job);
 	if (ret) {
 		refuse_file(kp_file, inode, ret);
 		free(file);
@@ -1010,12 +1008,11 @@ static int dio_init(struct kp_stage *stage, const struct kp_stage_config *stage_
 	pthread_mutex_init(&lock->count_lock, NULL);
 	if (!lock->rules)
 		return -EINVAL;
-	ret = kp_living_join(config->arena, &lock->living, &lock->number);
-	if (ret == -EUSERS)
+	ret = kp_liveness_join(config->arena, &lock->live_id);
+	if (ret == -ENOSPC)
 		kp_log("diolock: too many jobs: give fewer numjobs=");
 	if (ret)
 		return ret;
-	lock->joined = true;
 	/* As many as the application may have in flight, and one that is waited for. */
 	return kp_pool_init(&lock->dios, sizeof(struct dio), config->depth + 1,
 			    stage->pipeline->shared);
@@ -1025,8 +1022,8 @@ static void dio_exit(struct kp_stage *stage)
 {
 	struct dio_lock *lock = kp_container_of(stage, struct dio_lock, stage);
 
-	if (lock->joined)
-		kp_living_leave(lock->living, lock->number);
+	if (lock->live_id)
+		kp_liveness_leave(stage->pipeline->arena, lock->live_id);
 	kp_pool_exit(&lock->dios);
 	pthread_mutex_destroy(&lock->count_lock);
 }

@@ -8,16 +8,9 @@
 
 #include "inode.h"
 
-#define NR_LIVING     4096u
 #define CHUNK_BLOCKS  (1u << 18)
 #define CHUNK_WORDS   (CHUNK_BLOCKS / 64)
 #define FS_BLOCK_SIZE 4096u /* of a file system, where there is none to ask */
-
-/* ---- who lives ----------------------------------------------------------------------------- */
-
-struct kp_living {
-	pthread_mutex_t locks[NR_LIVING];
-};
 
 static int init_robust(pthread_mutex_t *lock)
 {
@@ -30,60 +23,6 @@ static int init_robust(pthread_mutex_t *lock)
 	ret = pthread_mutex_init(lock, &attr);
 	pthread_mutexattr_destroy(&attr);
 	return -ret;
-}
-
-static int init_living(void *object, void *arg)
-{
-	struct kp_living *living = object;
-	int ret = 0;
-
-	(void)arg;
-	for (unsigned int i = 0; i < NR_LIVING && !ret; i++)
-		ret = init_robust(&living->locks[i]);
-	return ret;
-}
-
-/*
- * Take the lock of a number. Where its last owner died, unlocking it again without a word makes
- * it unusable for good: the number stays dead, and what it left on inodes can be told.
- */
-static bool take_number(struct kp_living *living, unsigned int number)
-{
-	int ret = pthread_mutex_trylock(&living->locks[number]);
-
-	if (ret == EOWNERDEAD)
-		pthread_mutex_unlock(&living->locks[number]);
-	return !ret;
-}
-
-int kp_living_join(struct kp_arena *arena, struct kp_living **living, unsigned int *number)
-{
-	void *object;
-	int ret = kp_arena_object(arena, "living", "", 0, sizeof(**living), init_living, NULL,
-				  &object);
-
-	if (ret)
-		return ret;
-	*living = object;
-	for (*number = 0; *number < NR_LIVING; (*number)++) {
-		if (take_number(*living, *number))
-			return 0;
-	}
-	return -EUSERS;
-}
-
-void kp_living_leave(struct kp_living *living, unsigned int number)
-{
-	pthread_mutex_unlock(&living->locks[number]);
-}
-
-bool kp_living_dead(struct kp_living *living, unsigned int number)
-{
-	int ret = pthread_mutex_trylock(&living->locks[number]);
-
-	if (!ret || ret == EOWNERDEAD)
-		pthread_mutex_unlock(&living->locks[number]);
-	return ret == EOWNERDEAD || ret == ENOTRECOVERABLE;
 }
 
 /* ---- the block map ------------------------------------------------------------------------- */
@@ -292,11 +231,11 @@ static uint32_t job_user(const struct kp_inode *inode, unsigned int job)
 	return __atomic_load_n(&inode->jobs[job].user, __ATOMIC_ACQUIRE);
 }
 
-static bool is_dead(const struct kp_inode *inode, unsigned int job, struct kp_living *living)
+static bool is_dead(const struct kp_inode *inode, unsigned int job, struct kp_arena *arena)
 {
 	uint32_t user = job_user(inode, job);
 
-	return user && kp_living_dead(living, user - 1);
+	return user && kp_liveness_dead(arena, user);
 }
 
 /* With the inode locked, so that the number is not given away meanwhile. */
@@ -312,25 +251,25 @@ static void bury(struct kp_inode *inode, unsigned int job, struct kp_inode_lost 
 	__atomic_store_n(&inode->jobs[job].user, 0, __ATOMIC_RELEASE);
 }
 
-static void bury_dead(struct kp_inode *inode, struct kp_living *living, struct kp_inode_lost *lost)
+static void bury_dead(struct kp_inode *inode, struct kp_arena *arena, struct kp_inode_lost *lost)
 {
 	for (unsigned int i = 0; i < KP_RWSEM_JOBS; i++) {
-		if (is_dead(inode, i, living))
+		if (is_dead(inode, i, arena))
 			bury(inode, i, lost);
 	}
 }
 
-struct kp_inode_lost kp_inode_recover(struct kp_inode *inode, struct kp_living *living)
+struct kp_inode_lost kp_inode_recover(struct kp_inode *inode, struct kp_arena *arena)
 {
 	struct kp_inode_lost lost = { 0 };
 	bool any = false;
 
 	for (unsigned int i = 0; i < KP_RWSEM_JOBS && !any; i++)
-		any = is_dead(inode, i, living);
+		any = is_dead(inode, i, arena);
 	if (!any)
 		return lost;
 	lock_inode(inode);
-	bury_dead(inode, living, &lost);
+	bury_dead(inode, arena, &lost);
 	pthread_mutex_unlock(&inode->lock);
 	return lost;
 }
@@ -366,8 +305,8 @@ static int attach(struct kp_inode *inode, const struct kp_file *file,
 }
 
 int kp_inode_attach(struct kp_file *file, const struct kp_variant *variant,
-		    const struct kp_rwsem_rules *rules, struct kp_living *living, unsigned int user,
-		    struct kp_inode **result, unsigned int *job)
+		    const struct kp_rwsem_rules *rules, uint32_t user, struct kp_inode **result,
+		    unsigned int *job)
 {
 	struct kp_inode_lost lost = { 0 };
 	struct kp_inode *inode;
@@ -379,12 +318,12 @@ int kp_inode_attach(struct kp_file *file, const struct kp_variant *variant,
 		return ret;
 	*result = inode = object;
 	lock_inode(inode);
-	bury_dead(inode, living, &lost);
+	bury_dead(inode, file->pipeline->arena, &lost);
 	ret = attach(inode, file, variant, rules);
 	if (!ret)
 		ret = find_job(inode, job);
 	if (!ret)
-		__atomic_store_n(&inode->jobs[*job].user, user + 1, __ATOMIC_RELEASE);
+		__atomic_store_n(&inode->jobs[*job].user, user, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&inode->lock);
 	return ret;
 }

@@ -3,26 +3,13 @@
  * What all jobs on one file share, as they would its inode: the lock, the size, which blocks are
  * written, and how much direct I/O is in flight. It lies in the arena under the file's identity.
  *
- * Each job that opens the file has a number here: its bit in the lock's word. Whether a job still
- * lives is told by a robust mutex that its owner thread holds for as long as it has a pipeline.
+ * Each job that opens the file has a number here: its bit in the lock's word.
  */
 #ifndef KP_INODE_H
 #define KP_INODE_H
 
+#include "../core/liveness.h"
 #include "rwsem.h"
-
-/* ---- who lives ----------------------------------------------------------------------------- */
-
-struct kp_living;
-
-/* kp_living_join - be counted among the living. Owner thread. 0, -EUSERS or -ENOMEM. */
-int kp_living_join(struct kp_arena *arena, struct kp_living **living, unsigned int *number);
-
-/* kp_living_leave - the same thread again. */
-void kp_living_leave(struct kp_living *living, unsigned int number);
-
-/* kp_living_dead - did @number go without leaving? Any thread. */
-bool kp_living_dead(struct kp_living *living, unsigned int number);
 
 /* ---- inodes -------------------------------------------------------------------------------- */
 
@@ -36,7 +23,7 @@ enum kp_inode_count {
 };
 
 struct kp_inode_job {
-	_Alignas(64) uint32_t user; /* atomic; its number among the living + 1, 0: free */
+	_Alignas(64) uint32_t user;		/* atomic; its liveness id, 0: free */
 	uint32_t in_flight[KP_INODE_NR_COUNTS]; /* atomic */
 };
 
@@ -64,15 +51,15 @@ struct kp_inode {
 /**
  * kp_inode_attach - become a job of the inode of @file.
  * @variant, @rules: which policy; the first job decides, the others must have the same.
- * @user: number among the living.
+ * @user: its liveness id.
  * @job: receives the number on this inode.
  *
  * The first job finds out size and blocks anew.
  * Return: 0; -EBUSY other jobs have another policy; -EUSERS no number is left; -ENOMEM; -errno.
  */
 int kp_inode_attach(struct kp_file *file, const struct kp_variant *variant,
-		    const struct kp_rwsem_rules *rules, struct kp_living *living, unsigned int user,
-		    struct kp_inode **inode, unsigned int *job);
+		    const struct kp_rwsem_rules *rules, uint32_t user, struct kp_inode **inode,
+		    unsigned int *job);
 
 /* kp_inode_detach - holding nothing and with nothing in flight. */
 void kp_inode_detach(struct kp_inode *inode, unsigned int job);
@@ -83,7 +70,7 @@ struct kp_inode_lost {
 };
 
 /* kp_inode_recover - release what dead jobs hold. Any thread that holds no wait_lock. */
-struct kp_inode_lost kp_inode_recover(struct kp_inode *inode, struct kp_living *living);
+struct kp_inode_lost kp_inode_recover(struct kp_inode *inode, struct kp_arena *arena);
 
 /* ---- blocks and size ----------------------------------------------------------------------- */
 

@@ -5,6 +5,7 @@
 # under the three rwsems; the lock beside glibc's; the stage switched off beside the pass-through.
 # For a machine that has nothing else to do. KP_RUNTIME seconds a cell (4), KP_RUNS rounds (3).
 # time limit: 3000
+# shellcheck disable=SC2046,SC2086 # options and cells are lists of words
 . "$KP_TOP/tests/lib.sh"
 need_engine diolock split
 need_command jq
@@ -50,7 +51,6 @@ ratio() { awk "BEGIN { printf \"%.2f\", $1 / $2 }"; }
 
 say "seed 2, psync, 8 jobs, randrw: IOPS of both directions; latency of reads and writes, us"
 say "   bs     without (4.8)              with (4.9)                ratio   seed   5.6"
-# shellcheck disable=SC2086 # the model's options, the cells' words
 for row in 4k:3.8:58941:15442 16k:3.7:27291:7364 64k:3.5:13193:3726 512k:1.5:2305:1534 \
 	1m:1.2:1157:950; do
 	bs=${row%%:*}
@@ -72,29 +72,31 @@ want "5.6 over 4.8 at 4k" "$recovers" 1.0
 want "ratio at 4k over ratio at 1m" "$(ratio "$at_4k" "$last")" 1.5
 
 say "libaio, iodepth 16, 4k: seed 2 has 193890 without and 39156 with, 4.95x"
-# shellcheck disable=SC2086
 set -- $(cell "$runs" --policy=ext4-4.8 --bs=4k --iodepth=16 $ssd)
 without=$1
 for rwsem in 4.9 5.3 5.11; do
-	# shellcheck disable=SC2086
-	set -- $(cell "$runs" --policy=ext4-4.9 --rwsem=$rwsem --bs=4k --iodepth=16 $ssd)
+		set -- $(cell "$runs" --policy=ext4-4.9 --rwsem=$rwsem --bs=4k --iodepth=16 $ssd)
 	say "  rwsem $rwsem: $without without, $1 with, ratio $(ratio "$without" "$1")"
 done
 
 say "zram"
-if [ "$(id -u)" = 0 ] && modprobe zram 2>/dev/null && command -v zramctl >/dev/null &&
-	zram=$(zramctl --find --size 1g 2>/dev/null); then
-	at_exit "zramctl --reset $zram"
-	# shellcheck disable=SC2046
+zram=''
+[ -d /sys/class/zram-control ] || modprobe zram num_devices=1 2>/dev/null || true
+if [ -r /sys/class/zram-control/hot_add ] && n=$(cat /sys/class/zram-control/hot_add 2>/dev/null); then
+	at_exit "echo $n >/sys/class/zram-control/hot_remove"
+	[ ! -b "/dev/zram$n" ] || zram=/dev/zram$n
+	[ -z "$zram" ] || echo 1G >"/sys/block/zram$n/disksize"
+fi
+if [ "$zram" ]; then
 	set -- $(cell "$runs" --policy=ext4-4.8 --bs=4k --backend=psync --filename="$zram" --size=1g) \
 		$(cell "$runs" --policy=ext4-4.9 --bs=4k --backend=psync --filename="$zram" --size=1g)
+	say "  $1 IOPS and $4"
 	want "zram, 4.8 over 4.9 at 4k" "$(ratio "$1" "$4")" 1.8
 else
 	say "  no zram here"
 fi
 
 say "the lock beside pthread_rwlock"
-# shellcheck disable=SC2086 # lists of flags
 $KP_CC $KP_SHIM_CFLAGS -O2 -o "$KP_TMP/rwsem" tests/bench/rwsem.c shim/libkpolicy.a -pthread $KP_LIBS
 "$KP_TMP/rwsem" | tee "$KP_TMP/rwsem.out"
 glibc_read=$(awk '$1 == "glibc" { print $2 }' "$KP_TMP/rwsem.out")

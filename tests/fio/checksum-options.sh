@@ -25,7 +25,7 @@ refuse 'sums=.*null device' --sums=b.sums --backend=null
 refuse 'sums=/nowhere' --sums=/nowhere/b.sums
 echo 'not sums, but long enough to be read as a header' >"$KP_TMP/bad.sums"
 refuse 'sums=bad.sums: cut off' --sums=bad.sums
-for i in 1 2 3 4 5 6 7 8 9 10; do cat "$KP_TMP/bad.sums"; done >"$KP_TMP/bad2.sums"
+for _ in 1 2 3 4 5 6 7 8 9 10; do cat "$KP_TMP/bad.sums"; done >"$KP_TMP/bad2.sums"
 refuse 'sums=bad2.sums: not a file of sums' --sums=bad2.sums
 
 # who BIOS_INLINE BIOS_ASYNC ARG...: one more job of the run that follows, and what it must count.

@@ -45,7 +45,7 @@ static void check_segments(const struct vector *vector, const struct kp_iter *st
 
 START_TEST(iterator)
 {
-	for (int round = 0; round < 5000; round++) {
+	for (int round = 0; round < 1000; round++) {
 		struct vector vector;
 		struct kp_iter iter = { .pos = unit_between(0, 1 << 20) };
 		uint64_t start = iter.pos, at = 0;

@@ -271,19 +271,26 @@ static void lay_out(void)
 
 	inode->all_written = false;
 	inode->size = SIZE;
-	inode->dio_waiters = 0;
+	__atomic_store_n(&inode->dio_waiters, 0, __ATOMIC_RELAXED);
 	kp_inode_set_blocks(inode, arena, 0, SIZE, KP_BLOCKS_WRITTEN);
 	kp_inode_set_blocks(inode, arena, 16 * BLOCK, 16 * BLOCK, KP_BLOCKS_UNWRITTEN);
 	kp_inode_set_blocks(inode, arena, 32 * BLOCK, 16 * BLOCK, KP_BLOCKS_HOLE);
 	kp_inode_set_blocks(inode, arena, SIZE, 4 * BLOCK, KP_BLOCKS_HOLE);
 }
 
+static bool is_queued(struct kp_rwsem *sem, const struct job *job)
+{
+	bool queued;
+
+	pthread_mutex_lock(&sem->wait_lock);
+	queued = sem->waiting & 1ull << job->number;
+	pthread_mutex_unlock(&sem->wait_lock);
+	return queued;
+}
+
 static bool is_waiting(const struct job *job)
 {
-	uint64_t bit = 1ull << job->number;
-
-	return __atomic_load_n(&inode->rwsem.waiting, __ATOMIC_RELAXED) & bit ||
-	       __atomic_load_n(&inode->aio_mutex.waiting, __ATOMIC_RELAXED) & bit ||
+	return is_queued(&inode->rwsem, job) || is_queued(&inode->aio_mutex, job) ||
 	       __atomic_load_n(&inode->dio_waiters, __ATOMIC_RELAXED);
 }
 

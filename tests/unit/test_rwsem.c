@@ -27,7 +27,7 @@ static void stepped(void)
 }
 
 #define KP_RWSEM_STEPPED(op) stepped()
-#include "../../shim/policy/rwsem.c"
+#include "../../shim/policy/rwsem.c" // NOLINT(bugprone-suspicious-include)
 
 #define FOR_EACH_RULE kp_nr_rwsem_rules
 

@@ -470,7 +470,7 @@ static unsigned int count_splits(const struct requests *requests, uint64_t pos, 
 /* Loop index: a reference, twice, without and with adjacent pages. */
 START_TEST(against_reference)
 {
-	enum { ROUNDS = 2000, LARGEST = 600 * 4096 };
+	enum { ROUNDS = 1200, LARGEST = 600 * 4096 };
 	const struct reference *reference = &references[_i / 2];
 	char *memory = unit_memory(LARGEST + PAGE);
 	static struct requests wanted;
