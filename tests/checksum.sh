@@ -56,9 +56,7 @@ kill_round() {
 	fio=$!
 	sleep 0.6
 	sleep 0.$(($(od -An -N1 -tu1 /dev/urandom) % 7 + 1))
-	parent=$fio
-	pgrep -P "$fio" >/dev/null || parent=0
-	victim=$(pgrep -P "$parent" | head -n 1)
+	victim=$(pgrep -P "$fio" | head -n 1)
 	[ "$victim" ] || { wait "$fio"; fio_said; fail "no job to kill"; }
 	before=$(date +%s)
 	kill -9 "$victim"
