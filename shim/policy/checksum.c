@@ -24,13 +24,14 @@ static bool is_raid56(enum kp_raid_profile profile)
 uint64_t kp_checksum_piece(enum kp_raid_profile profile, unsigned int devices, uint64_t pos,
 			   bool write)
 {
-	uint64_t unit = KP_CSUM_STRIPE;
+	uint64_t stripes = KP_CSUM_STRIPE;
 
 	if (profile == KP_RAID_SINGLE)
-		unit = KP_CSUM_CHUNK;
-	else if (is_raid56(profile) && write)
-		unit *= devices - (profile == KP_RAID_RAID6 ? 2 : 1);
-	return unit - pos % unit;
+		return KP_CSUM_CHUNK - pos % KP_CSUM_CHUNK;
+	if (!is_raid56(profile) || !write)
+		return KP_CSUM_STRIPE - pos % KP_CSUM_STRIPE;
+	stripes *= devices - (profile == KP_RAID_RAID6 ? 2 : 1);
+	return stripes - pos % stripes;
 }
 
 static bool async_never(const struct kp_csum_decision *d)

@@ -116,7 +116,10 @@ struct checksum {
 	struct kp_bio *pending, **pending_tail;
 };
 
-/* struct csum_io - an I/O in flight. */
+/*
+ * struct csum_io - an I/O in flight. Pools hand objects out with their old contents, but for the
+ * first word: what does not change with the I/O is set once.
+ */
 struct csum_io {
 	struct checksum *cs;
 	struct kp_bio *bio; /* the application's, or that of a stage above */
@@ -130,14 +133,15 @@ struct csum_io {
 	struct kp_bio *shadow; /* carries them when 'bio' is not aligned, else NULL */
 	uint64_t carried_end;  /* where what was handed on ends */
 	char *edge;
-	struct kp_range *parts;
 	unsigned int nr_parts;
 	unsigned int nr; /* sectors */
 	bool verify;
-	bool sync_writer;    /* counted in shared->sync_writers */
-	struct kp_bio again; /* stands for it in kp_pipeline_defer() */
+	bool sync_writer; /* counted in shared->sync_writers */
+	/* Set once. */
+	struct kp_range *parts;
 	uint64_t *have, *bad;
 	uint32_t *sums;
+	struct kp_bio again; /* stands for it in kp_pipeline_defer() */
 };
 
 /* checksum_count - add to a counter from whatever thread. */

@@ -49,27 +49,38 @@ static void *get_wait(struct checksum *cs, struct kp_pool *pool)
 	return object;
 }
 
-static struct csum_io *get_io(struct checksum *cs, struct kp_bio *bio)
+/* Where the parts of an object that do not change are. */
+static void set_once(struct checksum *cs, struct csum_io *io)
 {
 	size_t words = (cs->max_size / KP_CSUM_SECTOR + 63) / 64;
-	struct csum_io *io = get_wait(cs, &cs->ios);
-	size_t index;
+	size_t index = ((char *)io - (char *)cs->ios.memory) / cs->ios.object_size;
 
-	if (!io)
-		return NULL;
-	index = ((char *)io - (char *)cs->ios.memory) / cs->ios.object_size;
-	memset(io, 0, sizeof(*io));
-	io->cs = cs;
-	io->bio = bio;
-	io->file = file_of(cs, bio->file);
-	io->original = bio->iter;
-	io->end_io = bio->end_io;
-	io->private = bio->private;
 	io->parts = cs->ranges + index * cs->max_parts;
-	io->again.op = AGAIN;
 	io->have = (uint64_t *)(io + 1);
 	io->bad = io->have + words;
 	io->sums = (uint32_t *)(io->bad + words);
+	io->again.op = AGAIN;
+}
+
+static struct csum_io *get_io(struct checksum *cs, struct kp_bio *bio)
+{
+	struct csum_io *io = get_wait(cs, &cs->ios);
+
+	if (!io)
+		return NULL;
+	if (!io->parts)
+		set_once(cs, io);
+	io->cs = cs;
+	io->bio = bio;
+	io->end_io = bio->end_io;
+	io->private = bio->private;
+	io->file = file_of(cs, bio->file);
+	io->original = bio->iter;
+	io->shadow = NULL;
+	io->edge = NULL;
+	io->nr_parts = 0;
+	io->verify = false;
+	io->sync_writer = false;
 	return io;
 }
 
