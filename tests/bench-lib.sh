@@ -59,7 +59,9 @@ ratios() {
 		echo >>"$KP_TMP/aa"
 		pair=$((pair + 1))
 	done
+	# shellcheck disable=SC2034 # for the caller
 	ratio=$(median <"$KP_TMP/ba")
+	# shellcheck disable=SC2034
 	noise=$(median <"$KP_TMP/aa")
 }
 

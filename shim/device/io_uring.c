@@ -75,7 +75,7 @@ static void prepare_data(struct uring_device *uring, struct uring_request *reque
 			 struct io_uring_sqe *sqe)
 {
 	struct kp_bio *bio = request->bio;
-	struct iovec one, *iov = request->iov ? request->iov : &one;
+	struct iovec one = { 0 }, *iov = request->iov ? request->iov : &one;
 	unsigned int nr = kp_request_iov(&uring->device, bio, request->done, iov);
 
 	assert(nr <= 1 || request->iov); /* a bio of several segments has them */

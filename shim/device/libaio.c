@@ -38,7 +38,7 @@ static void prepare(struct aio_device *aio, struct aio_request *request)
 {
 	struct kp_bio *bio = request->bio;
 	uint64_t pos = bio->iter.pos + request->done;
-	struct iovec one, *iov = request->iov ? request->iov : &one;
+	struct iovec one = { 0 }, *iov = request->iov ? request->iov : &one;
 	unsigned int nr = kp_request_iov(&aio->device, bio, request->done, iov);
 	bool read = bio->op == KP_OP_READ;
 	int fd = bio->file->fd;
