@@ -43,12 +43,27 @@ void counters_free(struct counter_sums *sums)
 	*sums = (struct counter_sums){ 0 };
 }
 
+/* What says more of two counters than each of them per I/O. */
+static const struct {
+	const char *label, *counted, *per;
+} rates[] = {
+	{ "readers per grant", "readers_granted", "grants" },
+};
+
 static double sum_of(const struct counter_sums *sums, const char *name)
 {
 	for (size_t i = 0; i < sums->nr; i++)
 		if (!strcmp(sums->counters[i].name, name))
 			return sums->counters[i].sum;
 	return 0;
+}
+
+static bool has_counter(const struct counter_sums *sums, const char *name)
+{
+	for (size_t i = 0; i < sums->nr; i++)
+		if (!strcmp(sums->counters[i].name, name))
+			return true;
+	return false;
 }
 
 /* ---- what a counter's name says ------------------------------------------------------------ */
@@ -94,6 +109,29 @@ static bool ends_in(const char *name, const char *suffix)
 	return n > s && !strcmp(name + n - s, suffix);
 }
 
+/*
+ * A distribution has a count, a mean and percentiles; its p99 stands for it. The parts of a rate
+ * that is shown are not shown again.
+ */
+static bool stands_for_itself(const struct counter_sums *sums, const char *name)
+{
+	static const char *const parts[] = { "_count", "_mean_ns", "_p50_ns", "_max_ns" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(rates); i++)
+		if (!strcmp(name, rates[i].counted) || !strcmp(name, rates[i].per))
+			return false;
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+		if (!ends_in(name, parts[i]))
+			continue;
+		char *p99 = format("%.*s_p99_ns", (int)(strlen(name) - strlen(parts[i])), name);
+		bool there = has_counter(sums, p99);
+
+		free(p99);
+		return !there;
+	}
+	return strcmp(name, "ios") && strcmp(name, "bytes");
+}
+
 static char *label_of(const char *name)
 {
 	char *label = xstrdup(name);
@@ -132,10 +170,18 @@ static double level_of(const struct counter_sums *sums, const char *name)
 	return per > 0 ? sum_of(sums, name) / per : 0;
 }
 
+static double rate_of(const struct counter_sums *sums, size_t rate)
+{
+	double per = sum_of(sums, rates[rate].per);
+
+	return per > 0 ? sum_of(sums, rates[rate].counted) / per : 0;
+}
+
 struct difference {
-	const char *name;
+	char *label;
+	const char *unit_of; /* a name that ends in the unit */
 	double base, value;
-	double weight; /* how much it differs: the logarithm of the ratio, larger from or to zero */
+	double weight; /* how much it differs: the logarithm of the ratio */
 	size_t order;  /* in the file */
 };
 
@@ -148,13 +194,15 @@ static int by_weight(const void *a, const void *b)
 	return (x->order > y->order) - (x->order < y->order);
 }
 
-static double weigh(double base, double value)
+/* What is too little to be told from nothing: a microsecond, a sector, once in a thousand I/Os. */
+static double negligible(const char *name)
 {
-	if (base == value)
-		return 0;
-	if (!(base > 0) || !(value > 0))
-		return INFINITY;
-	return fabs(log(value / base));
+	return ends_in(name, "_ns") ? 1000 : ends_in(name, "_bytes") ? 512 : 0.001;
+}
+
+static double weigh(const char *name, double base, double value)
+{
+	return fabs(log((value + negligible(name)) / (base + negligible(name))));
 }
 
 /* Without a control's counters what the policy itself counts comes first. */
@@ -163,39 +211,74 @@ static double weigh_alone(const char *name, double value)
 	return !(value > 0) ? 0 : is_common(name) ? 1 : 2;
 }
 
-char *explain_line(const struct counter_sums *base, const struct counter_sums *sums)
-{
-	struct difference *diff = xcalloc(sums->nr, sizeof(*diff));
-	size_t nr = 0;
-	char *line = NULL;
+struct differences {
+	const struct counter_sums *base;
+	struct difference *diff;
+	size_t nr;
+};
 
+/* Takes @label over. */
+static void add_difference(struct differences *all, char *label, const char *name, double base,
+			   double value)
+{
+	double weight = all->base->runs ? weigh(name, base, value) : weigh_alone(name, value);
+
+	if (weight > NOTABLE) {
+		all->diff[all->nr] =
+			(struct difference){ label, name, base, value, weight, all->nr };
+		all->nr++;
+	} else {
+		free(label);
+	}
+}
+
+static void find_differences(struct differences *all, const struct counter_sums *sums)
+{
 	for (size_t i = 0; i < sums->nr; i++) {
 		const char *name = sums->counters[i].name;
-		struct difference d = { .name = name, .value = level_of(sums, name), .order = i };
 
-		if (!strcmp(name, "ios") || !strcmp(name, "bytes"))
-			continue;
-		if (base->runs)
-			d.base = level_of(base, name);
-		d.weight = base->runs ? weigh(d.base, d.value) : weigh_alone(name, d.value);
-		if (d.weight > NOTABLE)
-			diff[nr++] = d;
+		if (stands_for_itself(sums, name))
+			add_difference(all, label_of(name), name, level_of(all->base, name),
+				       level_of(sums, name));
 	}
-	qsort(diff, nr, sizeof(*diff), by_weight);
-	for (size_t i = 0; i < nr && i < SHOWN; i++) {
-		char *label = label_of(diff[i].name);
-		char *value = value_text(diff[i].name, diff[i].value);
-		char *old = value_text(diff[i].name, diff[i].base);
-		char *longer = format("%s%s%s %s%s%s", line ? line : "", line ? "; " : "", label,
-				      base->runs ? old : "", base->runs ? " → " : "", value);
+	for (size_t i = 0; i < ARRAY_SIZE(rates); i++)
+		if (has_counter(sums, rates[i].per))
+			add_difference(all, xstrdup(rates[i].label), rates[i].label,
+				       rate_of(all->base, i), rate_of(sums, i));
+}
 
-		free(line);
-		line = longer;
-		free(label);
-		free(value);
-		free(old);
+static char *describe(const struct difference *diff, bool with_base)
+{
+	char *value = value_text(diff->unit_of, diff->value);
+	char *old = value_text(diff->unit_of, diff->base);
+	char *text = with_base ? format("%s %s → %s", diff->label, old, value)
+			       : format("%s %s", diff->label, value);
+
+	free(value);
+	free(old);
+	return text;
+}
+
+char *explain_line(const struct counter_sums *base, const struct counter_sums *sums)
+{
+	struct differences all = { .base = base };
+	char *line = NULL;
+
+	all.diff = xcalloc(sums->nr + ARRAY_SIZE(rates), sizeof(*all.diff));
+	find_differences(&all, sums);
+	qsort(all.diff, all.nr, sizeof(*all.diff), by_weight);
+	for (size_t i = 0; i < all.nr; i++) {
+		if (i < SHOWN) {
+			char *text = describe(&all.diff[i], base->runs);
+			char *longer = line ? format("%s; %s", line, text) : xstrdup(text);
+
+			free(line);
+			free(text);
+			line = longer;
+		}
+		free(all.diff[i].label);
 	}
-	free(diff);
+	free(all.diff);
 	return line;
 }
 

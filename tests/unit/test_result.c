@@ -330,6 +330,18 @@ START_TEST(explanations)
 	ck_assert(!counters_stayed_zero(&base));
 	counters_free(&base);
 	counters_free(&sums);
+
+	/* The p99 stands for a distribution, readers per grant for its two counters. */
+	count(&base,
+	      "{\"total\": {\"ios\": 10, \"wait_count\": 1, \"wait_mean_ns\": 10, \"wait_p99_ns\":"
+	      "22000, \"wait_max_ns\": 5, \"grants\": 4, \"readers_granted\": 4}}");
+	count(&sums,
+	      "{\"total\": {\"ios\": 10, \"wait_count\": 9, \"wait_mean_ns\": 90, \"wait_p99_ns\":"
+	      "480000, \"wait_max_ns\": 9, \"grants\": 10, \"readers_granted\": 31}}");
+	check_text(explain_line(&base, &sums),
+		   "wait p99 22.0 us → 480 us; readers per grant 1.000 → 3.100");
+	counters_free(&base);
+	counters_free(&sums);
 }
 END_TEST
 
