@@ -371,11 +371,6 @@ int checksum_open(struct kp_stage *stage, struct kp_file *file)
 		return ret;
 	}
 	cf->no_data = keeps_nothing(stage->pipeline->device);
-	if (cf->no_data && !__atomic_exchange_n(&cf->shared->told_no_data, true, __ATOMIC_RELAXED))
-		kp_log("checksum: %s: the null device keeps no data: sums of reads are computed "
-		       "and not "
-		       "judged; null_memory_backed=1 verifies",
-		       file->path);
 	file->stage_data[stage->index] = cf;
 	kp_range_open(&cs->owner, file);
 	if (file->writable && !__atomic_exchange_n(&cf->shared->writes, true, __ATOMIC_RELAXED) &&

@@ -521,10 +521,21 @@ static int widen_write(struct csum_io *io)
 
 /* ---- submission ---------------------------------------------------------------------------- */
 
+/* Said once per file and run. */
+static void tell_no_data(struct csum_io *io)
+{
+	if (!__atomic_exchange_n(&io->file->shared->told_no_data, true, __ATOMIC_RELAXED))
+		kp_log("checksum: %s: the null device keeps no data: sums of reads are computed, "
+		       "not judged; null_memory_backed=1 verifies",
+		       io->bio->file->path);
+}
+
 static void start_read(struct csum_io *io)
 {
 	int ret = 0;
 
+	if (io->file->no_data)
+		tell_no_data(io);
 	io->verify = kp_csum_tree_lookup(io->file->shared->tree, first_sector(io), io->sums,
 					 io->have, io->nr);
 	if (!aligned(io)) {
