@@ -92,8 +92,9 @@ RUN = KP_FIO='$(FIO)' KP_FIO_VERSION='$(FIO_VERSION)' KP_FIO_SRC='$(FIO_SRC)' KP
 	KP_ENGINE_CFLAGS='$(filter-out -M%,$(ENGINE_CFLAGS)) $(SANITIZE_FLAGS)' \
 	KP_ENGINE_LDFLAGS='$(ENGINE_LDFLAGS)'
 
+# Two tests at a time: most of them wait. What measures time alone is in bench.
 test: all $(UNIT)
-	@$(RUN) sh tests/run $(or $(TESTS),$(UNIT) $(TEST_SH))
+	@$(RUN) KP_JOBS=$(or $(KP_JOBS),2) sh tests/run $(or $(TESTS),$(UNIT) $(TEST_SH))
 test-long: all
 	@$(RUN) sh tests/run $(sort $(wildcard tests/long/*.sh))
 bench: all
