@@ -20,7 +20,7 @@ struct seed_figure {
 /* One configuration that every column was run in. */
 struct seed_row {
 	const char *label;
-	const char *const *settings; /* job options, key=value, NULL-terminated; NULL: none */
+	const char *const *settings; /* more job options, key=value, NULL-terminated, or NULL */
 	const char *device;	     /* the null device that stands in for theirs */
 	struct seed_figure figures[SEED_FIGURES]; /* up to the first without a name */
 };

@@ -56,13 +56,22 @@ static char *variant_of(const struct seed *seed, const struct seed_row *row, uns
 	return format("%s,backend=null,%s", variant, row->device);
 }
 
-static void set_pair(struct options *options, const char *pair)
+/* The job of a row as a command line. */
+static char **row_command(const struct seed *seed, const struct seed_row *row)
 {
-	const char *equals = strchr(pair, '=');
-	char *key = format("%.*s", (int)(equals - pair), pair);
+	size_t nr = 0, more = 0;
 
-	options_set(options, key, equals + 1);
-	free(key);
+	while (seed->fio[nr])
+		nr++;
+	while (row->settings && row->settings[more])
+		more++;
+	char **command = xcalloc(nr + more + 1, sizeof(*command));
+
+	for (size_t i = 0; i < nr; i++)
+		command[i] = xstrdup(seed->fio[i]);
+	for (size_t i = 0; i < more; i++)
+		command[nr + i] = format("--%s", row->settings[i]);
+	return command;
 }
 
 static bool is_set(const struct options *options, const char *key)
@@ -90,14 +99,12 @@ static void row_options(struct options *options, const struct options *user,
 	options->set = NULL;
 	options->nr_set = 0;
 	options->engine_dir = xstrdup(user->engine_dir);
-	options->input = (struct swap_input){ .argv = (char *const *)seed->fio };
+	options->input = (struct swap_input){ .argv = row_command(seed, row) };
 	options->rounds = user->rounds ? user->rounds : SEED_ROUNDS;
 	options->nr_variants = nr_columns(seed);
 	options->variants = xcalloc(options->nr_variants, sizeof(*options->variants));
 	for (unsigned int i = 0; i < options->nr_variants; i++)
 		options->variants[i] = variant_of(seed, row, i, user);
-	for (const char *const *pair = row->settings; pair && *pair; pair++)
-		set_pair(options, *pair);
 	if (user->device)
 		options_set(options, "filename", user->device);
 	if (runs_for_a_time(seed) && !is_set(user, "runtime"))
@@ -110,6 +117,9 @@ static void free_row_options(struct options *options)
 {
 	for (size_t i = 0; i < options->nr_variants; i++)
 		free(options->variants[i]);
+	for (char *const *arg = options->input.argv; *arg; arg++)
+		free(*arg);
+	free((void *)options->input.argv);
 	options_free(options);
 }
 
