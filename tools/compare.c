@@ -106,7 +106,7 @@ static bool is_undecided(const struct analysis *analysis)
 int compare_exit_code(const struct options *options, const struct analysis *analysis,
 		      enum rounds_end end)
 {
-	if (end == ROUNDS_FAILED)
+	if (end == ROUNDS_FAILED || end == ROUNDS_REFUSED)
 		return EXIT_CANNOT;
 	if (end == ROUNDS_INTERRUPTED)
 		return 128 + run_interrupted();
@@ -150,8 +150,12 @@ static bool load_session(const struct options *options, const char *dir, struct 
 		session->max_rounds = options->rounds;
 	if (options->precision > 0)
 		session->precision = options->precision;
-	session->time = options->time;
-	session->keep_going = options->keep_going;
+	session->destructive = options->destructive;
+	if (options->time > 0)
+		session->time = options->time;
+	if (options->timeout > 0)
+		session->timeout = options->timeout;
+	session->keep_going = session->keep_going || options->keep_going;
 	return true;
 }
 
@@ -204,7 +208,7 @@ static int run_and_print(const struct options *options, struct session *session)
 
 	if (analysis.rounds && !print_all(options, &analysis))
 		code = EXIT_CANNOT;
-	if (!analysis.rounds && end != ROUNDS_FAILED)
+	if (!analysis.rounds && end == ROUNDS_INTERRUPTED)
 		message("stopped before the first round was complete");
 	compare_say_resume(session, end);
 	analysis_free(&analysis);
@@ -237,7 +241,7 @@ int cmd_compare(int argc, char **argv)
 	struct options options;
 	int code = EXIT_CANNOT;
 
-	if (options_read(&options, argc, argv, true)) {
+	if (options_read(&options, argc, argv, FOR_COMPARE)) {
 		if (options.help)
 			code = print_help(argv[0]);
 		else
@@ -254,7 +258,7 @@ int cmd_report(int argc, char **argv)
 	struct analysis analysis;
 	int code = EXIT_CANNOT;
 
-	if (!options_read(&options, argc, argv, false)) {
+	if (!options_read(&options, argc, argv, FOR_REPORT)) {
 		;
 	} else if (options.help) {
 		code = print_help(argv[0]);

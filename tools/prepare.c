@@ -91,9 +91,9 @@ static bool parse_variant(const char *text, struct candidate *c)
 	return true;
 }
 
-static void common_settings(const struct options *options, struct candidate *c)
+static void common_settings(const struct options *options, bool show_only, struct candidate *c)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(measured_with) && !options->show; i++)
+	for (size_t i = 0; i < ARRAY_SIZE(measured_with) && !show_only; i++)
 		add_setting(&c->set, &c->nr_set, measured_with[i].key, measured_with[i].value);
 	for (size_t i = 0; i < options->nr_set; i++)
 		add_setting(&c->set, &c->nr_set, options->set[i].key, options->set[i].value);
@@ -114,7 +114,7 @@ static bool swap_candidate(const struct options *options, const struct session *
 		.force = options->force,
 		.destructive = options->destructive,
 		.allow_exec = options->allow_exec,
-		.show_only = options->show,
+		.show_only = !session, /* not the option: what is run must be safe */
 	};
 	char *error = NULL;
 
@@ -148,7 +148,7 @@ static bool read_candidates(const struct options *options, const struct session 
 {
 	/* All variants first: a word that is none should not have to wait for fio. */
 	for (size_t i = 0; i < options->nr_variants; i++) {
-		common_settings(options, &c[i]);
+		common_settings(options, !session, &c[i]);
 		if (!parse_variant(options->variants[i], &c[i]))
 			return false;
 	}
@@ -291,6 +291,9 @@ static bool fill_session(const struct options *options, struct session *session,
 		take_variant(&session->variants[i], &c[i]);
 		take_lines(&session->warnings, c[i].swap.warnings, c[i].swap.nr_warnings);
 		take_lines(&session->files, c[i].swap.files, c[i].swap.nr_files);
+		for (size_t k = 0; k < c[i].swap.nr_written; k++)
+			written_add(&session->written, c[i].swap.written[k]);
+		session->written.unknown |= c[i].swap.writes_unknown;
 		done = write_job(session, i, c[i].swap.text);
 	}
 	take_jobs(session, &c[0].swap);
@@ -346,6 +349,7 @@ static bool start_session(const struct options *options, const char *dir, struct
 		.time = options->time,
 		.timeout = options->timeout,
 		.keep_going = options->keep_going,
+		.destructive = options->destructive,
 	};
 	if (!session->cwd) {
 		message("current directory: %s", strerror(errno));

@@ -219,10 +219,22 @@ static void forget_round(struct loop *loop)
 		loop->counters[slot] = NULL;
 }
 
+/* Looked at before each round, for a round may take long and a device be mounted meanwhile. */
+static int check_written(const struct loop *loop)
+{
+	char *why = written_refused(&loop->session->written, loop->session->destructive);
+
+	if (!why)
+		return 0;
+	end_progress(&loop->progress);
+	complain(why);
+	return -EBUSY;
+}
+
 /* Each variant once, so that files are laid out and caches of the device are in use. */
 static int warm_up(struct loop *loop)
 {
-	int ret = 0;
+	int ret = check_written(loop);
 
 	for (unsigned int v = 0; !ret && v < loop->session->nr_variants; v++)
 		ret = run_slot(loop, 0, v);
@@ -234,7 +246,7 @@ static int warm_up(struct loop *loop)
 static int run_round(struct loop *loop, unsigned int round)
 {
 	unsigned int slots = session_slots(loop->session);
-	int ret = 0;
+	int ret = check_written(loop);
 
 	for (unsigned int i = 0; !ret && i < slots; i++) {
 		loop->progress.slot = i;
@@ -288,6 +300,19 @@ static unsigned int next_round(const struct session *session)
 	return round + 1;
 }
 
+/* The time was up before the first round. */
+static enum rounds_end nothing_measured(const struct loop *loop)
+{
+	const struct progress *p = &loop->progress;
+	double needed = (run_clock() - loop->started) + p->per_run * p->slots * JUDGE_MIN_ROUNDS;
+
+	end_progress(p);
+	message("--time %.0fs is over before one round of %u runs of %.1f s: give --time %.0fs or "
+		"more, or make runs shorter (--runtime, --size)",
+		loop->session->time, p->slots, p->per_run, ceil(needed));
+	return ROUNDS_FAILED;
+}
+
 static enum rounds_end run_rounds(struct loop *loop)
 {
 	struct session *session = loop->session;
@@ -304,12 +329,16 @@ static enum rounds_end run_rounds(struct loop *loop)
 
 		if (ret == -EINTR || run_interrupted())
 			return ROUNDS_INTERRUPTED;
+		if (ret == -EBUSY)
+			return ROUNDS_REFUSED;
 		if (ret &&
 		    (!session->keep_going || session->failures.nr - failures > session->max_rounds))
 			return ROUNDS_FAILED;
 		if (!ret)
 			show_round(&loop->progress, analysis);
 	}
+	if (!analysis->rounds)
+		return nothing_measured(loop);
 	return analysis_width(analysis) <= session->precision ? ROUNDS_PRECISE : ROUNDS_SPENT;
 }
 
@@ -329,7 +358,9 @@ enum rounds_end rounds_run(struct session *session, struct analysis *analysis, b
 	};
 	session->made = false; /* what fio says is worth keeping */
 	int ret = warm_up(&loop);
-	enum rounds_end end = ret == -EINTR ? ROUNDS_INTERRUPTED : ROUNDS_FAILED;
+	enum rounds_end end = ret == -EINTR   ? ROUNDS_INTERRUPTED
+			      : ret == -EBUSY ? ROUNDS_REFUSED
+					      : ROUNDS_FAILED;
 
 	if (!ret) {
 		show_estimate(&loop);

@@ -7,7 +7,7 @@
 
 #include "session.h"
 
-#define SESSION_FORMAT 1
+#define SESSION_FORMAT 2
 
 /* ---- names --------------------------------------------------------------------------------- */
 
@@ -118,6 +118,7 @@ void session_close(struct session *session)
 	free(session->fio);
 	free(session->fio_version);
 	free(session->cwd);
+	written_free(&session->written);
 	lines_free(&session->files);
 	lines_free(&session->warnings);
 	lines_free(&session->failures);
@@ -186,12 +187,12 @@ static json_t *pack_session(const struct session *s)
 	for (size_t i = 0; i < s->nr_jobs; i++)
 		json_array_append_new(jobs, pack_job(&s->jobs[i]));
 	return json_pack(
-		"{s:i, s:s, s:s, s:s, s:s, s:o, s:o, s:i, s:f, s:f, s:f, s:b, s:o, s:o, s:o}",
+		"{s:i, s:s, s:s, s:s, s:s, s:o, s:o, s:i, s:f, s:f, s:f, s:b, s:o, s:o, s:o, s:o}",
 		"format", SESSION_FORMAT, "title", s->title, "fio", s->fio, "fio_version",
 		s->fio_version, "cwd", s->cwd, "variants", variants, "jobs", jobs, "max_rounds",
 		(int)s->max_rounds, "precision", s->precision, "time", s->time, "timeout",
-		s->timeout, "keep_going", s->keep_going, "files",
-		pack_lines(s->files.line, s->files.nr), "warnings",
+		s->timeout, "keep_going", s->keep_going, "written", written_pack(&s->written),
+		"files", pack_lines(s->files.line, s->files.nr), "warnings",
 		pack_lines(s->warnings.line, s->warnings.nr), "failures",
 		pack_lines(s->failures.line, s->failures.nr));
 }
@@ -254,6 +255,7 @@ static bool take_session(const json_t *value, struct session *s)
 	s->time = json_number_value(json_object_get(value, "time"));
 	s->timeout = json_number_value(json_object_get(value, "timeout"));
 	s->keep_going = json_is_true(json_object_get(value, "keep_going"));
+	written_unpack(json_object_get(value, "written"), &s->written);
 	take_lines(json_object_get(value, "files"), &s->files);
 	take_lines(json_object_get(value, "warnings"), &s->warnings);
 	take_lines(json_object_get(value, "failures"), &s->failures);

@@ -22,6 +22,7 @@
 
 #include "result.h"
 #include "util.h"
+#include "written.h"
 
 struct session_job {
 	char *name;
@@ -52,13 +53,15 @@ struct session {
 	struct session_job *jobs; /* the same in every variant */
 	size_t nr_jobs;
 	unsigned int max_rounds;
-	double precision;      /* full width of the interval, 0.02: 2 % */
-	double time;	       /* seconds that may be spent; 0: no limit */
-	double timeout;	       /* seconds that one run may take; 0: ten times the longest so far */
-	bool keep_going;       /* a failed run does not end it */
-	struct lines files;    /* synced and invalidated between runs */
-	struct lines warnings; /* known before the first run */
-	struct lines failures; /* runs that do not count */
+	double precision;	/* full width of the interval, 0.02: 2 % */
+	double time;		/* seconds that may be spent; 0: no limit */
+	double timeout;		/* seconds that one run may take; 0: ten times the longest so far */
+	bool keep_going;	/* a failed run does not end it */
+	bool destructive;	/* block devices may be written; not kept, to be said each time */
+	struct written written; /* by the jobs of all variants */
+	struct lines files;	/* synced and invalidated between runs */
+	struct lines warnings;	/* known before the first run */
+	struct lines failures;	/* runs that do not count */
 };
 
 /*

@@ -174,6 +174,7 @@ void swap_result_free(struct swap_result *result)
 	free(result->text);
 	free_strings(result->warnings, result->nr_warnings);
 	free_strings(result->files, result->nr_files);
+	free_strings(result->written, result->nr_written);
 	free_strings(result->args, result->nr_args);
 	if (result->jobfile)
 		jobfile_free(result->jobfile);

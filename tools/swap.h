@@ -60,6 +60,9 @@ struct swap_result {
 	size_t nr_warnings;
 	char **files; /* targets as fio will open them, as far as they are known; sorted */
 	size_t nr_files;
+	char **written; /* those of them that jobs write, unless they touch no file; sorted */
+	size_t nr_written;
+	bool writes_unknown; /* a replayed log may write what cannot be told */
 	char **args; /* options that only fio's command line has: pass them before the job file */
 	size_t nr_args;
 	struct jobfile *jobfile; /* for swap_show() */

@@ -148,7 +148,7 @@ static bool begins_group(const struct jobfile *jf, size_t i)
 
 int swap_describe(struct swap *s, struct swap_result *result)
 {
-	struct text_list files = { 0 };
+	struct text_list files = { 0 }, written = { 0 };
 	unsigned int group = 0;
 	int ret = 0;
 
@@ -171,10 +171,17 @@ int swap_describe(struct swap *s, struct swap_result *result)
 		job->writes = t.writes;
 		if (!ret)
 			ret = add_files(&files, &t.paths);
+		if (!ret && t.writes && !swap_writes_nothing(s, i)) {
+			ret = add_files(&written, &t.paths);
+			result->writes_unknown |= t.unknown;
+		}
 		text_list_free(&t.paths);
 	}
 	sort_files(&files);
 	result->files = files.item;
 	result->nr_files = files.nr;
+	sort_files(&written);
+	result->written = written.item;
+	result->nr_written = written.nr;
 	return ret;
 }

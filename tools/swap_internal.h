@@ -64,6 +64,9 @@ int swap_override(struct swap *s);
 /* swap_refuse.c: refuses what must not or cannot be run. */
 int swap_refuse(struct swap *s);
 
+/* Whether section @i's engine touches no file: the null devices, ours and fio's, or --readonly. */
+bool swap_writes_nothing(const struct swap *s, size_t i);
+
 /* swap_describe.c: fills jobs and files of @result. */
 int swap_describe(struct swap *s, struct swap_result *result);
 

@@ -139,12 +139,17 @@ static bool is_null(const struct swap *s, size_t i)
 	return !strcmp(s->engines[i].name, "null");
 }
 
+bool swap_writes_nothing(const struct swap *s, size_t i)
+{
+	return text_list_has(&s->args, "--readonly") || is_null(s, i);
+}
+
 static int check_targets(struct swap *s, size_t i)
 {
 	struct targets t = { 0 };
 	int ret;
 
-	if (text_list_has(&s->args, "--readonly") || is_null(s, i))
+	if (swap_writes_nothing(s, i))
 		return 0;
 
 	ret = targets_of(s->jf, i, &t);

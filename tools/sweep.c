@@ -94,6 +94,11 @@ static int run_point(struct sweep *sweep, struct options *options)
 		if (analysis.nr_deciding) {
 			take_samples(sweep, &analysis);
 			sweep->points++;
+		} else if (code < 128) {
+			if (end != ROUNDS_FAILED)
+				message("%s=%s: nothing was measured", sweep->axis.key,
+					value->text);
+			code = EXIT_CANNOT;
 		}
 		analysis_free(&analysis);
 		session_close(&session);
@@ -424,11 +429,6 @@ static bool check_words(const struct options *options)
 		message("sweep over what? --over bs=4k,8k,64k or --over iodepth=1:64*2");
 		return false;
 	}
-	if (options->resume || options->show || options->html) {
-		message("sweep has no --resume, --show or --html: --output DIR keeps each point, "
-			"kpolicy report DIR/... prints it");
-		return false;
-	}
 	return true;
 }
 
@@ -459,7 +459,7 @@ int cmd_sweep(int argc, char **argv)
 	struct options options;
 	int code = EXIT_CANNOT;
 
-	if (!options_read(&options, argc, argv, true))
+	if (!options_read(&options, argc, argv, FOR_SWEEP))
 		;
 	else if (options.help)
 		code = print_help(argv[0]);

@@ -49,6 +49,11 @@ no "over what" sweep job.fio native native
 no "two or more" sweep job.fio native native --over bs=4k
 no "two or more" sweep job.fio native native --over bs=1m:4k
 no "1 to 5" seeds 6
+no "report has no --rounds" report x --rounds 8
+no "sweep has no --resume" sweep --resume x
+no "show cannot be changed by --resume" compare --resume x --show
+no "set cannot be changed by --resume" compare --resume x --set bs=4k
+no "leave 'job.fio'" compare job.fio --resume x
 
 # A run that fails: the reason, and nothing under a final name.
 kpolicy_run 2 compare job.fio native native --fio ./badfio --output dir --quiet
