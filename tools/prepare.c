@@ -109,6 +109,7 @@ static bool swap_candidate(const struct options *options, const struct session *
 		.fio = options->fio,
 		.engine_dir = options->engine_dir,
 		.run_dir = run_dir,
+		.target = options->target,
 		.cpus = options->cpus,
 		.strict = options->strict,
 		.force = options->force,

@@ -27,6 +27,7 @@ struct swap_options {
 	const char *fio;	/* the fio binary; asked what options its engines have */
 	const char *engine_dir; /* where split.so ... lie */
 	const char *run_dir;	/* logs and state files go there; NULL: leave them */
+	const char *target;	/* --target: no job may open a file elsewhere; NULL: any */
 	const char *cpus;	/* cpus_allowed of every job; NULL: leave it */
 	bool strict;		/* refuse to drop an option */
 	bool force;		/* the caller's: what is comparable is not judged here */

@@ -566,6 +566,18 @@ static const struct {
 	  "[a]\nfilename=x\ndirectory=/t\n", NULL },
 	{ "directory drops paths", "directory", "/t", "[a]\nfilename=/dev/sdx\n",
 	  "[a]\ndirectory=/t\n", NULL },
+	{ "directory drops paths of a list", "directory", "/t",
+	  "[a]\nfilename=/dev/sdx:a:/dev/sdy:b\\:c\n", "[a]\nfilename=a:b\\:c\ndirectory=/t\n",
+	  NULL },
+	{ "directory drops a later path", "directory", "/t", "[a]\nfilename=a:/dev/sdb\n",
+	  "[a]\nfilename=a\ndirectory=/t\n", NULL },
+	{ "directory in a global with names", "directory", "/t",
+	  "[global]\nfilename=db.dat\n[a]\n[global]\ndirectory=/d\n[b]\nfilename=x\n",
+	  "[global]\nfilename=db.dat\ndirectory=/t\n[a]\ndirectory=/t\n[global]\n[b]\nfilename=x\n"
+	  "directory=/t\n",
+	  NULL },
+	{ "directory in a global with a path", "directory", "/t",
+	  "[global]\nfilename=/dev/sdb\n[a]\n", "[global]\n[a]\ndirectory=/t\n", NULL },
 	{ "direct", "direct", "1", "[a]\nbuffered=1\n", "[a]\ndirect=1\n", NULL },
 	{ "an engine's option", "hipri", "1", "[a]\nioengine=io_uring\n[b]\nioengine=sync\n",
 	  "[a]\nioengine=io_uring\nhipri=1\n[b]\nioengine=sync\n", NULL },
@@ -596,6 +608,44 @@ START_TEST(test_override)
 	assert_same(overrides[_i].label, result.text, overrides[_i].after);
 	free(error);
 	swap_result_free(&result);
+}
+END_TEST
+
+/* Whatever the job says, its files are where --target wants them, or it is refused. */
+START_TEST(test_target)
+{
+	static const struct {
+		const char *job, *error;
+	} jobs[] = {
+		{ "[global]\nfilename=db.dat\n[a]\n", NULL },
+		{ "[global]\nfilename=a:/dev/sdb\n[a]\nfilename=c\n", NULL },
+		{ "[a]\nfilename=sub/x..y\nnrfiles=3\n[b]\nnumjobs=3\nnrfiles=2\n", NULL },
+		{ "[a]\nfilename=../x\n",
+		  "job.fio:2: the job would open /t/../x, which is not within --target /t; "
+		  "change its filename" },
+		{ "[a]\nbs=4k\n[b]\nread_iolog=tlog\nreplay_redirect=/dev/sdx\n",
+		  "job.fio:4: the job would open /dev/sdx, which is not within --target /t; "
+		  "change its filename" },
+	};
+	struct setting set = setting("directory", "/t");
+	struct swap_options opt = show_options();
+	struct swap_result result;
+	char *error;
+
+	opt.set = &set;
+	opt.nr_set = 1;
+	opt.target = "/t";
+	write_file("tlog", "fio version 2 iolog\nx add\n");
+	for (size_t i = 0; i < ARRAY_SIZE(jobs); i++) {
+		int ret = swap_text(jobs[i].job, "native", &opt, &result, &error);
+
+		ck_assert_msg(!ret == !jobs[i].error, "%s: %d", jobs[i].job, ret);
+		assert_same(jobs[i].job, error, jobs[i].error);
+		for (size_t k = 0; !ret && k < result.nr_files; k++)
+			ck_assert_msg(!strncmp(result.files[k], "/t/", 3), "%s", result.files[k]);
+		free(error);
+		swap_result_free(&result);
+	}
 }
 END_TEST
 
@@ -1104,6 +1154,7 @@ static Suite *swap_suite(void)
 	tcase_add_test(tc, test_needs_engine);
 	tcase_add_test(tc, test_show);
 	tcase_add_loop_test(tc, test_override, 0, ARRAY_SIZE(overrides));
+	tcase_add_test(tc, test_target);
 	tcase_add_test(tc, test_variant_settings);
 	tcase_add_test(tc, test_logs);
 	tcase_add_loop_test(tc, test_refusal, 0, ARRAY_SIZE(refusals));
