@@ -286,7 +286,7 @@ static void compare_figure(const struct analysis *a, size_t figure, unsigned int
 /* The error of an interval as of now. */
 static double error_now(const struct analysis *a)
 {
-	return judge_error(a->rounds, a->session->max_rounds);
+	return session_error(a->session, a->rounds);
 }
 
 static size_t judge_deciding(const struct analysis *a, struct compared *out)

@@ -155,7 +155,6 @@ static void draw_band(FILE *s, const struct analysis *a)
 		if (b > band)
 			band = b;
 	}
-	band = fmin(band, JUDGE_AA_CAP);
 	fprintf(s,
 		"set object 1 rect from %g, graph 0 to %g, graph 1 behind fc '#e8e8e8' fs solid "
 		"noborder\n",

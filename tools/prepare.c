@@ -345,6 +345,7 @@ static bool start_session(const struct options *options, const char *dir, struct
 	*session = (struct session){
 		.title = title_of(options),
 		.cwd = getcwd(NULL, 0),
+		.engine_dir = realpath(options->engine_dir, NULL),
 		.max_rounds = options->rounds ? options->rounds : DEFAULT_ROUNDS,
 		.precision = options->precision > 0 ? options->precision : DEFAULT_PRECISION,
 		.time = options->time,

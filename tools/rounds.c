@@ -313,6 +313,28 @@ static enum rounds_end nothing_measured(const struct loop *loop)
 	return ROUNDS_FAILED;
 }
 
+/* From here on the error of this look is spent, also for whoever resumes. */
+static void take_look(struct session *session, unsigned int rounds)
+{
+	char *error = NULL;
+
+	if (judge_take_look(&session->looks, rounds, session->max_rounds) &&
+	    session_save(session, &error))
+		complain(error);
+}
+
+static bool is_precise(struct loop *loop)
+{
+	struct session *session = loop->session;
+	unsigned int rounds = loop->analysis->rounds;
+
+	if (rounds < JUDGE_MIN_ROUNDS || !judge_is_look(rounds, session->max_rounds))
+		return false;
+	take_look(session, rounds);
+	return judge_may_stop(rounds, session->max_rounds, analysis_width(loop->analysis),
+			      session->precision);
+}
+
 static enum rounds_end run_rounds(struct loop *loop)
 {
 	struct session *session = loop->session;
@@ -321,9 +343,7 @@ static enum rounds_end run_rounds(struct loop *loop)
 	size_t failures = session->failures.nr;
 
 	while (analysis->rounds < session->max_rounds && !time_is_up(loop)) {
-		if (analysis->rounds >= JUDGE_MIN_ROUNDS &&
-		    judge_is_look(analysis->rounds, session->max_rounds) &&
-		    analysis_width(analysis) <= session->precision)
+		if (is_precise(loop))
 			return ROUNDS_PRECISE;
 		int ret = run_round(loop, round++);
 
@@ -339,6 +359,8 @@ static enum rounds_end run_rounds(struct loop *loop)
 	}
 	if (!analysis->rounds)
 		return nothing_measured(loop);
+	if (analysis->rounds >= JUDGE_MIN_ROUNDS)
+		take_look(session, analysis->rounds);
 	return analysis_width(analysis) <= session->precision ? ROUNDS_PRECISE : ROUNDS_SPENT;
 }
 
@@ -356,7 +378,7 @@ enum rounds_end rounds_run(struct session *session, struct analysis *analysis, b
 		.counters = xcalloc(slots, sizeof(*loop.counters)),
 		.started = run_clock(),
 	};
-	session->made = false; /* what fio says is worth keeping */
+	session->fresh = false; /* what fio says is worth keeping */
 	int ret = warm_up(&loop);
 	enum rounds_end end = ret == -EINTR   ? ROUNDS_INTERRUPTED
 			      : ret == -EBUSY ? ROUNDS_REFUSED
@@ -366,6 +388,9 @@ enum rounds_end rounds_run(struct session *session, struct analysis *analysis, b
 		show_estimate(&loop);
 		end = run_rounds(&loop);
 	}
+	/* What is going to be printed is a look, wherever it ended. */
+	if (analysis->rounds >= JUDGE_MIN_ROUNDS)
+		take_look(session, analysis->rounds);
 	end_progress(&loop.progress);
 	free(loop.runs);
 	free(loop.counters);

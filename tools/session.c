@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,6 +56,49 @@ static int make_dir(char *path, bool *made, char **error)
 	return ret;
 }
 
+/* What another comparison left, or something else altogether, must not be taken for our own. */
+static int check_empty(const char *dir, char **error)
+{
+	DIR *open = opendir(dir);
+	struct dirent *entry;
+	int ret = open ? 0 : -errno;
+
+	if (ret)
+		*error = format("%s: %s", dir, strerror(-ret));
+	while (!ret && (entry = readdir(open)))
+		if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
+			ret = -EEXIST;
+	if (ret == -EEXIST) {
+		char *taken = format("%s/session.json", dir);
+
+		*error = access(taken, F_OK)
+				 ? format("%s is not empty: --output needs a directory of its own",
+					  dir)
+				 : format("%s holds a comparison: --resume %s goes on with it", dir,
+					  dir);
+		free(taken);
+	}
+	if (open)
+		closedir(open);
+	return ret;
+}
+
+/* What session_create() and its callers put there, before anything was run. */
+static void remove_fresh(const struct session *session)
+{
+	static const char *const parts[] = { "jobs", "runs", "logs", "session.json",
+					     "environment.json" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+		char *path = format("%s/%s", session->dir, parts[i]);
+
+		remove_tree(path);
+		free(path);
+	}
+	if (session->made)
+		rmdir(session->dir);
+}
+
 int session_create(struct session *session, const char *dir, char **error)
 {
 	char template[] = "/tmp/kpolicy-XXXXXX";
@@ -73,15 +117,10 @@ int session_create(struct session *session, const char *dir, char **error)
 		ret = make_dir(xstrdup(dir), &session->made, error);
 		if (ret)
 			return ret;
-		char *taken = format("%s/session.json", dir);
-		bool used = !access(taken, F_OK);
-
-		free(taken);
-		if (used) {
-			*error = format("%s holds a comparison: --resume %s goes on with it", dir,
-					dir);
-			return -EEXIST;
-		}
+		ret = check_empty(dir, error);
+		if (ret)
+			return ret;
+		session->fresh = true;
 		session->dir = realpath(dir, NULL);
 		if (!session->dir) {
 			*error = format("%s: %s", dir, strerror(errno));
@@ -94,10 +133,17 @@ int session_create(struct session *session, const char *dir, char **error)
 	return ret;
 }
 
+double session_error(const struct session *session, unsigned int rounds)
+{
+	return judge_error(&session->looks, rounds, session->max_rounds);
+}
+
 void session_close(struct session *session)
 {
-	if ((session->temporary || session->made) && session->dir)
+	if (session->temporary && session->dir)
 		remove_tree(session->dir);
+	else if (session->fresh && session->dir)
+		remove_fresh(session);
 	for (size_t i = 0; i < session->nr_variants; i++) {
 		struct session_variant *v = &session->variants[i];
 
@@ -118,6 +164,8 @@ void session_close(struct session *session)
 	free(session->fio);
 	free(session->fio_version);
 	free(session->cwd);
+	free(session->engine_dir);
+	judge_looks_free(&session->looks);
 	written_free(&session->written);
 	lines_free(&session->files);
 	lines_free(&session->warnings);
@@ -178,6 +226,17 @@ static json_t *pack_job(const struct session_job *job)
 			 "fixed_ratio", json_text(job->fixed_ratio), "seconds", job->seconds);
 }
 
+static json_t *pack_looks(const struct judge_looks *looks)
+{
+	json_t *array = json_array();
+
+	for (size_t i = 0; i < looks->nr; i++)
+		json_array_append_new(array,
+				      json_pack("{s:i, s:f}", "rounds", (int)looks->look[i].rounds,
+						"error", looks->look[i].error));
+	return array;
+}
+
 static json_t *pack_session(const struct session *s)
 {
 	json_t *variants = json_array(), *jobs = json_array();
@@ -187,12 +246,14 @@ static json_t *pack_session(const struct session *s)
 	for (size_t i = 0; i < s->nr_jobs; i++)
 		json_array_append_new(jobs, pack_job(&s->jobs[i]));
 	return json_pack(
-		"{s:i, s:s, s:s, s:s, s:s, s:o, s:o, s:i, s:f, s:f, s:f, s:b, s:o, s:o, s:o, s:o}",
+		"{s:i, s:s, s:s, s:s, s:s, s:s?, s:o, s:o, s:i, s:f, s:f, s:f, s:b, s:o, s:o, "
+		"s:o, s:o, s:o}",
 		"format", SESSION_FORMAT, "title", s->title, "fio", s->fio, "fio_version",
-		s->fio_version, "cwd", s->cwd, "variants", variants, "jobs", jobs, "max_rounds",
-		(int)s->max_rounds, "precision", s->precision, "time", s->time, "timeout",
-		s->timeout, "keep_going", s->keep_going, "written", written_pack(&s->written),
-		"files", pack_lines(s->files.line, s->files.nr), "warnings",
+		s->fio_version, "cwd", s->cwd, "engine_dir", s->engine_dir, "variants", variants,
+		"jobs", jobs, "max_rounds", (int)s->max_rounds, "precision", s->precision, "time",
+		s->time, "timeout", s->timeout, "keep_going", s->keep_going, "looks",
+		pack_looks(&s->looks), "written", written_pack(&s->written), "files",
+		pack_lines(s->files.line, s->files.nr), "warnings",
 		pack_lines(s->warnings.line, s->warnings.nr), "failures",
 		pack_lines(s->failures.line, s->failures.nr));
 }
@@ -240,6 +301,20 @@ static void take_job(const json_t *value, struct session_job *job)
 	job->seconds = json_number_value(json_object_get(value, "seconds"));
 }
 
+static void take_looks(const json_t *array, struct judge_looks *looks)
+{
+	looks->nr = json_array_size(array);
+	looks->look = xcalloc(looks->nr, sizeof(*looks->look));
+	for (size_t i = 0; i < looks->nr; i++) {
+		const json_t *look = json_array_get(array, i);
+
+		looks->look[i] = (struct judge_look){
+			json_integer_value(json_object_get(look, "rounds")),
+			json_number_value(json_object_get(look, "error")),
+		};
+	}
+}
+
 static bool take_session(const json_t *value, struct session *s)
 {
 	const json_t *variants = json_object_get(value, "variants");
@@ -250,11 +325,13 @@ static bool take_session(const json_t *value, struct session *s)
 	s->fio = take_text(json_object_get(value, "fio"));
 	s->fio_version = take_text(json_object_get(value, "fio_version"));
 	s->cwd = take_text(json_object_get(value, "cwd"));
+	s->engine_dir = take_text(json_object_get(value, "engine_dir"));
 	s->max_rounds = json_integer_value(json_object_get(value, "max_rounds"));
 	s->precision = json_number_value(json_object_get(value, "precision"));
 	s->time = json_number_value(json_object_get(value, "time"));
 	s->timeout = json_number_value(json_object_get(value, "timeout"));
 	s->keep_going = json_is_true(json_object_get(value, "keep_going"));
+	take_looks(json_object_get(value, "looks"), &s->looks);
 	written_unpack(json_object_get(value, "written"), &s->written);
 	take_lines(json_object_get(value, "files"), &s->files);
 	take_lines(json_object_get(value, "warnings"), &s->warnings);

@@ -20,6 +20,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "judge.h"
 #include "result.h"
 #include "util.h"
 #include "written.h"
@@ -43,25 +44,28 @@ struct session_variant {
 struct session {
 	char *dir;
 	bool temporary; /* the user did not ask to keep it */
-	bool made;	/* by session_create(), and nothing is in it that is worth keeping yet */
+	bool made;	/* by session_create() */
+	bool fresh;	/* nothing is in it yet that is worth keeping */
 	char *title;	/* the job file, or what stands for it */
 	char *fio;
 	char *fio_version;
 	char *cwd;
+	char *engine_dir;
 	struct session_variant *variants;
 	size_t nr_variants;
 	struct session_job *jobs; /* the same in every variant */
 	size_t nr_jobs;
 	unsigned int max_rounds;
-	double precision;	/* full width of the interval, 0.02: 2 % */
-	double time;		/* seconds that may be spent; 0: no limit */
-	double timeout;		/* seconds that one run may take; 0: ten times the longest so far */
-	bool keep_going;	/* a failed run does not end it */
-	bool destructive;	/* block devices may be written; not kept, to be said each time */
-	struct written written; /* by the jobs of all variants */
-	struct lines files;	/* synced and invalidated between runs */
-	struct lines warnings;	/* known before the first run */
-	struct lines failures;	/* runs that do not count */
+	double precision; /* full width of the interval, 0.02: 2 % */
+	double time;	  /* seconds that may be spent; 0: no limit */
+	double timeout;	  /* seconds that one run may take; 0: ten times the longest so far */
+	bool keep_going;  /* a failed run does not end it */
+	bool destructive; /* block devices may be written; not kept, to be said each time */
+	struct judge_looks looks; /* taken so far, by all who ran it */
+	struct written written;	  /* by the jobs of all variants */
+	struct lines files;	  /* synced and invalidated between runs */
+	struct lines warnings;	  /* known before the first run */
+	struct lines failures;	  /* runs that do not count */
 };
 
 /*
@@ -75,6 +79,9 @@ int session_save(const struct session *session, char **error);
 
 /* Reads session.json of @dir. Returns 0 or -errno with *@error; @session is empty then. */
 int session_load(struct session *session, const char *dir, char **error);
+
+/* The error that intervals after so many rounds have. */
+double session_error(const struct session *session, unsigned int rounds);
 
 /* Frees it, and removes the directory if it is temporary or nothing was run in it. */
 void session_close(struct session *session);

@@ -44,6 +44,24 @@ equal "rounds" "$(jq .rounds out)" 6
 [ "$(jq -s 'map(.timestamp) | max' dir/runs/r002.*.json)" -lt \
 	"$(jq -s 'map(.timestamp) | min' dir/runs/r003.*.json)" ] || fail "round 2 ran again"
 
+# Whoever has seen the result has spent its error: no further rounds after the last one.
+refused "after 6 rounds was the last one" "$KPOLICY" compare --resume dir --rounds 12
+# Nor rounds of another machine, or another engine.
+cp dir/environment.json environment.json
+jq '.kernel = "Linux 0.0.0"' environment.json >dir/environment.json
+refused "kernel was 'Linux 0.0.0' and is 'Linux .*' now" "$KPOLICY" compare --resume dir
+jq '.engines.split = "abc"' environment.json >dir/environment.json
+refused "engines split was 'abc' and is '[0-9a-f]*' now" "$KPOLICY" compare --resume dir
+cp environment.json dir/environment.json
+# A directory that something is in is not taken for a new one.
+refused "holds a comparison" "$KPOLICY" compare job.fio native native --output dir
+mkdir -p old/runs
+cp dir/runs/*.json old/runs
+refused "old is not empty" "$KPOLICY" compare job.fio native native --output old
+mkdir empty
+kpolicy_run 2 compare job.fio native split:x --output empty
+equal "what a refused variant leaves" "$(ls empty)" ""
+
 # SIGTERM as well; without --output nothing is kept.
 "$KPOLICY" compare job.fio "$a" "$a" >out 2>err &
 pid=$!
