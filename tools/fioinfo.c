@@ -74,23 +74,27 @@ const char *fioinfo_name(const char *key)
 	return key;
 }
 
-/* All of @fd up to its end, or NULL. */
+/*
+ * All of @fd up to its end, or NULL without memory. A signal to us does not end it: fio gets the
+ * terminal's itself, and who asked for this sees what came of it.
+ */
 static char *read_all(int fd)
 {
-	FILE *in = fdopen(fd, "r");
-	char *text = NULL;
-	size_t size = 0;
+	char *text = NULL, part[4096];
+	size_t size;
+	FILE *to = open_memstream(&text, &size);
+	ssize_t got = to ? 0 : -1;
 
-	if (!in) {
-		close(fd);
-		return NULL;
-	}
-	if (getdelim(&text, &size, '\0', in) < 0) {
-		free(text);
-		text = ferror(in) ? NULL : strdup("");
-	}
-	fclose(in);
-	return text;
+	while (to && ((got = read(fd, part, sizeof(part))) > 0 || (got < 0 && errno == EINTR)))
+		if (got > 0)
+			fwrite(part, 1, got, to);
+	close(fd);
+	if (to && fclose(to))
+		got = -1;
+	if (!got)
+		return text;
+	free(text);
+	return NULL;
 }
 
 /* Returns 0 or a positive errno, as posix_spawn() does. */

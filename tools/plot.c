@@ -88,7 +88,7 @@ static bool run_gnuplot(const char *script, const char *errors)
 {
 	const char *const argv[] = { "gnuplot", script, NULL };
 	int status = 0;
-	int ret = run_program(argv, NULL, errors, NULL, &status);
+	int ret = run_program(argv, NULL, errors, NULL, &status, NULL);
 
 	if (ret) {
 		message("no picture: gnuplot: %s", strerror(-ret));
@@ -108,15 +108,17 @@ static bool run_gnuplot(const char *script, const char *errors)
 bool plot_draw(const struct plot *plot, const char *path)
 {
 	const char *terminal = terminal_for(path);
-	char script[] = "/tmp/kpolicy-plot-XXXXXX";
-	int fd = terminal ? mkstemp(script) : -1;
 
 	if (!terminal) {
 		message("--plot %s: the name must end in .svg or .png", path);
 		return false;
 	}
+	char *script = temporary_path("plot-XXXXXX");
+	int fd = mkstemp(script);
+
 	if (fd < 0) {
 		message("%s: %s", script, strerror(errno));
+		free(script);
 		return false;
 	}
 	close(fd);
@@ -133,6 +135,7 @@ bool plot_draw(const struct plot *plot, const char *path)
 		unlink(partial);
 	unlink(errors);
 	unlink(script);
+	free(script);
 	free(partial);
 	free(errors);
 	return done;
@@ -365,11 +368,12 @@ bool plot_write(const struct analysis *analysis, const char *path)
 
 char *plot_svg(const struct analysis *analysis)
 {
-	char path[] = "/tmp/kpolicy-plot-XXXXXX.svg";
+	char *path = temporary_path("plot-XXXXXX.svg");
 	int fd = mkstemps(path, 4);
 
 	if (fd < 0) {
 		message("%s: %s", path, strerror(errno));
+		free(path);
 		return NULL;
 	}
 	close(fd);
@@ -379,5 +383,6 @@ char *plot_svg(const struct analysis *analysis)
 	svg = svg ? xstrdup(svg) : NULL;
 	free(text);
 	unlink(path);
+	free(path);
 	return svg;
 }

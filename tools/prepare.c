@@ -14,11 +14,15 @@
 #define DEFAULT_ROUNDS	  32
 #define DEFAULT_PRECISION 0.02
 
-/* Beyond the engine: total latency with its bins, and the same random offsets in every run. */
+/*
+ * Beyond the engine: total latency with its bins, the same random offsets in every run, and each
+ * direction by itself.
+ */
 static const struct setting measured_with[] = {
 	{ (char[]){ "lat_percentiles" }, (char[]){ "1" } },
 	{ (char[]){ "randrepeat" }, (char[]){ "1" } },
 	{ (char[]){ "allrandrepeat" }, (char[]){ "1" } },
+	{ (char[]){ "unified_rw_reporting" }, (char[]){ "0" } },
 };
 
 /* One variant on its way from the command line into the session. */
@@ -244,6 +248,8 @@ static void take_jobs(struct session *session, const struct swap_result *swap)
 			.name = xstrdup(job->name),
 			.group = job->group,
 			.counted = job->storage || !any_storage,
+			.phases = job->phases,
+			.after = job->after ? xstrdup(job->after) : NULL,
 			.fixed_work = job->fixed_work,
 			.fixed_ratio = job->ratio_one ? xstrdup(job->ratio_one) : NULL,
 			.seconds = job->us / 1e6,

@@ -121,9 +121,22 @@ static void settle_files(const struct session *session)
 
 /* ---- one run ------------------------------------------------------------------------------- */
 
-static void note_failure(struct loop *loop, unsigned int round, const char *variant,
-			 const char *reason)
+/* A directory that will be gone is no place to send anybody to: its name is taken out. */
+static char *without_directory(const struct session *session, const char *reason)
 {
+	char *text = xstrdup(reason), *at = text;
+	char *dir = format("%s/", session->dir);
+
+	while (session->temporary && (at = strstr(at, dir)))
+		memmove(at, at + strlen(dir), strlen(at + strlen(dir)) + 1);
+	free(dir);
+	return text;
+}
+
+static void note_failure(struct loop *loop, unsigned int round, const char *variant,
+			 const char *whole_reason)
+{
+	char *reason = without_directory(loop->session, whole_reason);
 	char *error = NULL;
 
 	if (round)
@@ -135,6 +148,7 @@ static void note_failure(struct loop *loop, unsigned int round, const char *vari
 	free(error);
 	end_progress(&loop->progress);
 	message("%s", loop->session->failures.line[loop->session->failures.nr - 1]);
+	free(reason);
 }
 
 static double time_limit(const struct loop *loop)
@@ -159,14 +173,26 @@ static json_t *take_counters(const struct session *session, unsigned int round, 
 }
 
 /* All runs must report the same jobs: fio drops one whose options it does not like. */
-static char *check_jobs(struct loop *loop, const struct run_result *run)
+static char *check_jobs(struct loop *loop, const struct run_result *run, const char *output)
 {
+	bool counted = false;
+
+	for (size_t i = 0; i < run->nr_jobs; i++)
+		counted = counted || run->jobs[i].counted;
+	if (!counted)
+		return xstrdup("fio reports no job of its own for what is compared: leave "
+			       "group_reporting, or give the other jobs a group (new_group)");
 	if (!loop->nr_jobs)
 		loop->nr_jobs = run->nr_jobs;
 	if (run->nr_jobs == loop->nr_jobs)
 		return NULL;
-	return format("fio ran %zu jobs, with %s it ran %zu", run->nr_jobs,
-		      loop->session->variants[0].text, loop->nr_jobs);
+	char *words = fio_words(output);
+	char *reason = format("fio ran %zu jobs, with %s it ran %zu%s%s", run->nr_jobs,
+			      loop->session->variants[0].text, loop->nr_jobs, words ? ": " : "",
+			      words ? words : "");
+
+	free(words);
+	return reason;
 }
 
 static int run_slot(struct loop *loop, unsigned int round, unsigned int slot)
@@ -178,9 +204,16 @@ static int run_slot(struct loop *loop, unsigned int round, unsigned int slot)
 	struct run_watch watch = { time_limit(loop), show_progress, p };
 	char *job = session_job_path(session, number);
 	char *output = session_run_path(session, round, slot, "json");
+	char *cpu = session_run_path(session, round, slot, "cpu");
 	char *stale = session_counters_path(session, number);
-	const struct fio_run fio = { session->fio, variant->args,    job,    output,
-				     &watch,	   session_classify, session };
+	const struct fio_run fio = { .fio = session->fio,
+				     .args = variant->args,
+				     .job = job,
+				     .output = output,
+				     .cpu = cpu,
+				     .watch = &watch,
+				     .classify = session_classify,
+				     .arg = session };
 	char *reason = NULL;
 	double seconds;
 
@@ -194,7 +227,7 @@ static int run_slot(struct loop *loop, unsigned int round, unsigned int slot)
 
 	if (!ret) {
 		loop->counters[slot] = take_counters(session, round, slot);
-		reason = check_jobs(loop, &loop->runs[slot]);
+		reason = check_jobs(loop, &loop->runs[slot], output);
 		if (reason) {
 			ret = -EINVAL;
 			unlink(output);
@@ -207,6 +240,7 @@ static int run_slot(struct loop *loop, unsigned int round, unsigned int slot)
 		note_failure(loop, round, variant->text, reason);
 	free(reason);
 	free(stale);
+	free(cpu);
 	free(output);
 	free(job);
 	return ret;

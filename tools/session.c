@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include <dirent.h>
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -101,17 +102,18 @@ static void remove_fresh(const struct session *session)
 
 int session_create(struct session *session, const char *dir, char **error)
 {
-	char template[] = "/tmp/kpolicy-XXXXXX";
 	int ret;
 
 	if (!dir) {
-		const char *made = mkdtemp(template);
-
-		if (!made) {
-			*error = format("%s: %s", template, strerror(errno));
-			return -errno;
+		session->dir = temporary_path("XXXXXX");
+		if (!mkdtemp(session->dir)) {
+			ret = -errno;
+			*error = format("%s: %s (TMPDIR names another directory)", session->dir,
+					strerror(errno));
+			free(session->dir);
+			session->dir = NULL;
+			return ret;
 		}
-		session->dir = xstrdup(made);
 		session->temporary = true;
 	} else {
 		ret = make_dir(xstrdup(dir), &session->made, error);
@@ -155,6 +157,7 @@ void session_close(struct session *session)
 	}
 	for (size_t i = 0; i < session->nr_jobs; i++) {
 		free(session->jobs[i].name);
+		free(session->jobs[i].after);
 		free(session->jobs[i].fixed_ratio);
 	}
 	free(session->variants);
@@ -221,9 +224,10 @@ static json_t *pack_variant(const struct session_variant *v)
 
 static json_t *pack_job(const struct session_job *job)
 {
-	return json_pack("{s:s, s:i, s:b, s:b, s:o, s:f}", "name", job->name, "group",
-			 (int)job->group, "counted", job->counted, "fixed_work", job->fixed_work,
-			 "fixed_ratio", json_text(job->fixed_ratio), "seconds", job->seconds);
+	return json_pack("{s:s, s:i, s:b, s:b, s:o, s:b, s:o, s:f}", "name", job->name, "group",
+			 (int)job->group, "counted", job->counted, "phases", job->phases, "after",
+			 json_text(job->after), "fixed_work", job->fixed_work, "fixed_ratio",
+			 json_text(job->fixed_ratio), "seconds", job->seconds);
 }
 
 static json_t *pack_looks(const struct judge_looks *looks)
@@ -296,6 +300,8 @@ static void take_job(const json_t *value, struct session_job *job)
 	job->name = take_text(json_object_get(value, "name"));
 	job->group = json_integer_value(json_object_get(value, "group"));
 	job->counted = json_is_true(json_object_get(value, "counted"));
+	job->phases = json_is_true(json_object_get(value, "phases"));
+	job->after = take_text(json_object_get(value, "after"));
 	job->fixed_work = json_is_true(json_object_get(value, "fixed_work"));
 	job->fixed_ratio = take_text(json_object_get(value, "fixed_ratio"));
 	job->seconds = json_number_value(json_object_get(value, "seconds"));
@@ -394,11 +400,31 @@ void session_classify(struct run_result *run, const void *arg)
 {
 	const struct session *session = arg;
 
-	for (size_t i = 0; i < run->nr_jobs; i++)
-		for (size_t j = 0; j < session->nr_jobs; j++)
-			if (!strcmp(run->jobs[i].name, session->jobs[j].name) &&
-			    run->jobs[i].group == session->jobs[j].group)
-				run->jobs[i].counted = session->jobs[j].counted;
+	for (size_t i = 0; i < run->nr_jobs; i++) {
+		struct job_result *result = &run->jobs[i];
+
+		for (size_t j = 0; j < session->nr_jobs; j++) {
+			const struct session_job *job = &session->jobs[j];
+
+			if (strcmp(result->name, job->name) || result->group != job->group)
+				continue;
+			result->counted = job->counted;
+			result->phases = job->phases;
+			result->after = job->after;
+		}
+	}
+}
+
+/* CPU time is not in fio's result. */
+static double read_cpu(const struct session *session, unsigned int round, unsigned int slot)
+{
+	char *path = session_run_path(session, round, slot, "cpu");
+	char *line = read_line(path);
+	double seconds = line ? strtod(line, NULL) : NAN;
+
+	free(line);
+	free(path);
+	return seconds > 0 ? seconds : NAN;
 }
 
 static bool read_run(const struct session *session, unsigned int round, unsigned int slot,
@@ -411,6 +437,7 @@ static bool read_run(const struct session *session, unsigned int round, unsigned
 
 	if (good) {
 		session_classify(run, session);
+		run->cpu_seconds = read_cpu(session, round, slot);
 		char *failure = result_error(run);
 
 		if (!failure)

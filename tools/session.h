@@ -29,6 +29,8 @@ struct session_job {
 	char *name;
 	unsigned int group;
 	bool counted;	   /* its I/O is compared */
+	bool phases;	   /* writes, then reads back to verify */
+	char *after;	   /* the job it waits for, or NULL */
 	bool fixed_work;   /* ends when its size is done */
 	char *fixed_ratio; /* option that makes every ratio 1, or NULL */
 	double seconds;	   /* that it is told to run; 0: until its size is done */
@@ -103,7 +105,7 @@ char *session_counters_path(const struct session *session, size_t variant);
 int session_write_json(const struct session *session, const char *name, const json_t *value,
 		       char **error);
 
-/* Marks which jobs of a run are compared. @arg is the session. For fio_run.classify. */
+/* Says of the jobs of a run which are compared, and what runs one after the other. @arg is the session. For fio_run.classify. */
 void session_classify(struct run_result *run, const void *arg);
 
 /*

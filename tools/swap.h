@@ -47,6 +47,8 @@ struct swap_job {
 	bool buffered;	      /* direct=0 in effect */
 	bool writes;	      /* writes or trims */
 	bool fixed_work;      /* the size ends the job, not time_based: compare time */
+	bool phases;	      /* writes all, then reads it all back to verify */
+	char *after;	      /* the job it waits for (wait_for=), or NULL */
 	char *ratio_one;      /* option that fixes the ratio (rate=..., thinktime=...), or NULL */
 	unsigned int group;   /* stonewall group, as fio counts them, from 0 */
 	unsigned int numjobs; /* at least 1 */

@@ -50,6 +50,9 @@ int swap_warn(struct swap *s, const char *file, unsigned int line, const char *f
 /* An option that switches something on: present without value, or with one other than 0. */
 bool swap_is_on(const struct jobfile *jf, size_t i, const char *name);
 
+/* Whether fio begins a new group at the job in section @i; the first one needs none. */
+bool swap_begins_group(const struct jobfile *jf, size_t i);
+
 /* swap_engine.c: exchanges the engines. */
 int swap_find_engines(struct swap *s);
 int swap_exchange(struct swap *s);

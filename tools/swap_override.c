@@ -358,6 +358,49 @@ static int redirect_all(struct swap *s)
 	return ret ? ret : redirect_state(s);
 }
 
+static bool is_storage(const struct swap *s, size_t i)
+{
+	return s->engines[i].backend != NULL;
+}
+
+/* The jobs from section @i up to the next group; *@mixed: some are storage jobs and some are not. */
+static size_t group_end(const struct swap *s, size_t i, bool *mixed)
+{
+	bool storage = false, other = false, first = true;
+
+	for (; i < s->jf->nr_sections; i++) {
+		if (!jobfile_is_job(&s->jf->sections[i]))
+			continue;
+		if (!first && swap_begins_group(s->jf, i))
+			break;
+		first = false;
+		storage = storage || is_storage(s, i);
+		other = other || !is_storage(s, i);
+	}
+	*mixed = storage && other;
+	return i;
+}
+
+/*
+ * With group_reporting fio gives one result for all jobs of a group: of a mixed one what the storage
+ * jobs did could not be told from the rest. kpolicy adds the jobs up itself.
+ */
+static int report_mixed_apart(struct swap *s)
+{
+	int ret = 0;
+
+	for (size_t i = 0, end; i < s->jf->nr_sections && !ret; i = end) {
+		bool mixed;
+
+		end = group_end(s, i, &mixed);
+		for (size_t k = i; k < end && mixed && !ret; k++)
+			if (jobfile_is_job(&s->jf->sections[k]) &&
+			    swap_is_on(s->jf, k, "group_reporting"))
+				ret = jobfile_append(&s->jf->sections[k], "group_reporting", "0");
+	}
+	return ret;
+}
+
 int swap_override(struct swap *s)
 {
 	int ret = 0;
@@ -368,5 +411,7 @@ int swap_override(struct swap *s)
 		if (!ret)
 			ret = check_used(s, &s->overrides[k]);
 	}
+	if (!ret && !s->opt->show_only)
+		ret = report_mixed_apart(s);
 	return ret || !s->opt->run_dir ? ret : redirect_all(s);
 }

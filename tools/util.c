@@ -154,6 +154,13 @@ char *read_line(const char *path)
 	return text;
 }
 
+char *temporary_path(const char *name)
+{
+	const char *dir = getenv("TMPDIR");
+
+	return format("%s/kpolicy-%s", dir && *dir ? dir : "/tmp", name);
+}
+
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
 {
 	(void)st;

@@ -56,6 +56,9 @@ char *read_whole(const char *path, size_t *len);
 /* The first line of a small file without its newline, or NULL; the caller frees it. */
 char *read_line(const char *path);
 
+/* TMPDIR/kpolicy-@name, /tmp without TMPDIR; for mkstemp() and the like; the caller frees it. */
+char *temporary_path(const char *name);
+
 /* Removes a directory with everything in it. */
 void remove_tree(const char *dir);
 

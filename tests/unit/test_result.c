@@ -98,8 +98,9 @@ START_TEST(figures)
 	/* Means are weighted by what they are means of. */
 	ck_assert_double_eq_tol(figure(&run, 0, NULL, 0, DIR_ALL, Q_MEAN),
 				(200 * 1000.0 + 300 * 2000) / 500, 1e-9);
-	/* 25 % of 2 s in each of two jobs, 500 I/Os. */
-	ck_assert_double_eq_tol(figure(&run, 0, NULL, 0, DIR_ALL, Q_CPU), 1.0 / 500 * 1e9, 1e-3);
+	/* What the run cost cannot be told apart by groups. */
+	run.cpu_seconds = 3;
+	ck_assert(isnan(figure(&run, 0, NULL, 0, DIR_ALL, Q_CPU)));
 	/* Not there is not zero. */
 	ck_assert(isnan(figure(&run, 1, NULL, 0, DIR_READ, Q_IOPS)));
 	ck_assert(isnan(figure(&run, 2, NULL, 0, DIR_ALL, Q_IOPS)));
@@ -216,7 +217,68 @@ START_TEST(only_counted_jobs_matter)
 	run.jobs[0].counted = false;
 	ck_assert_ptr_null(result_error(&run));
 	ck_assert_ptr_null(result_idle(&run));
-	ck_assert_double_eq_tol(figure(&run, 0, NULL, 0, DIR_ALL, Q_CPU), 0.5 / 100 * 1e9, 1e-3);
+	/* The other job's CPU time is in the run's. */
+	run.cpu_seconds = 3;
+	ck_assert(isnan(figure(&run, 0, NULL, 0, DIR_ALL, Q_CPU)));
+	result_free(&run);
+}
+END_TEST
+
+/* Of the run and all its processes: fio's own figure leaves out who works for a job. */
+START_TEST(cpu_of_the_run)
+{
+	struct run_result run;
+
+	read_good(FIO(JOB("a", "0", "0", READER, NO_IO) "," JOB("a", "0", "0", READER, WRITER)),
+		  &run);
+	ck_assert(isnan(figure(&run, 0, NULL, 0, DIR_ALL, Q_CPU)));
+	run.cpu_seconds = 3;
+	ck_assert_double_eq_tol(figure(&run, 0, NULL, 0, DIR_ALL, Q_CPU), 3.0 / 500 * 1e9, 1e-3);
+	ck_assert(isnan(figure(&run, 0, "a", 1, DIR_ALL, Q_CPU)));
+	result_free(&run);
+}
+END_TEST
+
+/* What fio 3.33 reports of --rw=write --verify=crc32c: 2000 ms of writing, then 500 ms of reading. */
+#define VERIFIED DIRECTION("300", "1228800", "600.0", "2457600", "500", "2000.0", "")
+
+START_TEST(phases_add_up)
+{
+	struct run_result run;
+
+	read_good(FIO(JOB("w", "0", "0", VERIFIED, WRITER)), &run);
+	ck_assert_double_eq_tol(figure(&run, 0, NULL, 0, DIR_ALL, Q_TIME), 2, 1e-9);
+	run.jobs[0].phases = true;
+	ck_assert_double_eq_tol(figure(&run, 0, NULL, 0, DIR_ALL, Q_TIME), 2.5, 1e-9);
+	ck_assert_double_eq_tol(figure(&run, 0, "w", 0, DIR_ALL, Q_TIME), 2.5, 1e-9);
+	ck_assert_double_eq_tol(figure(&run, 0, NULL, 0, DIR_READ, Q_TIME), 0.5, 1e-9);
+	/* A write phase half as fast again shows, though the reading takes longer than it. */
+	run.jobs[0].dir[DIR_READ].seconds = 4;
+	run.jobs[0].dir[DIR_WRITE].seconds = 3;
+	ck_assert_double_eq_tol(result_seconds(&run, 0), 7, 1e-9);
+	result_free(&run);
+}
+END_TEST
+
+/* wait_for=: one after the other within a group. */
+START_TEST(chains_add_up)
+{
+	struct run_result run;
+
+	read_good(
+		FIO(JOB("a", "0", "0", READER, NO_IO) "," JOB("b", "0", "0", READER, NO_IO) "," JOB(
+			"c", "0", "0", VERIFIED, NO_IO) "," JOB("a", "1", "0", READER, NO_IO)),
+		&run);
+	ck_assert_double_eq_tol(result_seconds(&run, 0), 2, 1e-9);
+	run.jobs[1].after = "a";
+	ck_assert_double_eq_tol(result_seconds(&run, 0), 4, 1e-9);
+	run.jobs[2].after = "b";
+	ck_assert_double_eq_tol(result_seconds(&run, 0), 4.5, 1e-9);
+	ck_assert_double_eq_tol(result_seconds(&run, 1), 2, 1e-9);
+	ck_assert_double_eq_tol(figure(&run, 0, "c", 0, DIR_ALL, Q_TIME), 0.5, 1e-9);
+	/* fio refuses a circle; nobody hangs in one here. */
+	run.jobs[0].after = "c";
+	ck_assert(isfinite(result_seconds(&run, 0)));
 	result_free(&run);
 }
 END_TEST
@@ -383,6 +445,9 @@ int main(void)
 	tcase_add_test(reading, not_measured);
 	tcase_add_test(reading, failures);
 	tcase_add_test(reading, only_counted_jobs_matter);
+	tcase_add_test(reading, cpu_of_the_run);
+	tcase_add_test(reading, phases_add_up);
+	tcase_add_test(reading, chains_add_up);
 	tcase_add_test(reading, truncated);
 	tcase_add_test(reading, unreadable);
 	tcase_add_test(words, units);

@@ -807,6 +807,60 @@ START_TEST(test_describe)
 }
 END_TEST
 
+/* What runs one after the other, and what fio's group_reporting must not hide. */
+START_TEST(test_phases)
+{
+	static const struct {
+		const char *options;
+		bool phases;
+	} jobs[] = {
+		{ "rw=write\nverify=crc32c", true },
+		{ "rw=randwrite:4\nverify=md5", true },
+		{ "rw=trimwrite\nverify=crc32c", true },
+		{ "rw=rw\nverify=crc32c", false },
+		{ "readwrite=randrw\nverify=md5", false },
+		{ "rw=readwrite\nverify=md5", false },
+		{ "rw=read\nverify=crc32c", false },
+		{ "rw=write\nverify=0", false },
+		{ "rw=write\nverify=md5\ndo_verify=0", false },
+		{ "rw=write", false },
+	};
+	struct swap_options opt = show_options();
+	struct swap_result r;
+	char text[256], *error;
+
+	for (size_t i = 0; i < ARRAY_SIZE(jobs); i++) {
+		snprintf(text, sizeof(text), "[a]\n%s\n[b]\nwait_for=a\n", jobs[i].options);
+		ck_assert_int_eq(swap_text(text, "native", &opt, &r, &error), 0);
+		ck_assert_msg(r.jobs[0].phases == jobs[i].phases, "%s", jobs[i].options);
+		assert_same("after", r.jobs[0].after, NULL);
+		assert_same("after", r.jobs[1].after, "a");
+		swap_result_free(&r);
+	}
+}
+END_TEST
+
+START_TEST(test_group_reporting)
+{
+	static const char mixed[] = "[global]\ngroup_reporting\n[a]\n[b]\nioengine=cpuio\n"
+				    "[c]\nstonewall\n[d]\ngroup_reporting=0\n";
+	static const char apart[] = "[global]\ngroup_reporting\n[a]\ngroup_reporting=0\n"
+				    "[b]\nioengine=cpuio\ngroup_reporting=0\n"
+				    "[c]\nstonewall\n[d]\ngroup_reporting=0\n";
+	struct swap_options opt = show_options();
+	struct swap_result r;
+	char *error;
+
+	ck_assert_int_eq(swap_text(mixed, "native", &opt, &r, &error), 0);
+	assert_same("shown", r.text, mixed);
+	swap_result_free(&r);
+	opt.show_only = false;
+	ck_assert_int_eq(swap_text(mixed, "native", &opt, &r, &error), 0);
+	assert_same("run", r.text, apart);
+	swap_result_free(&r);
+}
+END_TEST
+
 START_TEST(test_targets)
 {
 	static const char log[] = "fio version 3 iolog\n1 /dev/sdx add\n2 /dev/sdx open\n"
@@ -1159,6 +1213,8 @@ static Suite *swap_suite(void)
 	tcase_add_test(tc, test_logs);
 	tcase_add_loop_test(tc, test_refusal, 0, ARRAY_SIZE(refusals));
 	tcase_add_test(tc, test_describe);
+	tcase_add_test(tc, test_phases);
+	tcase_add_test(tc, test_group_reporting);
 	tcase_add_test(tc, test_targets);
 	tcase_add_loop_test(tc, test_command, 0, ARRAY_SIZE(commands));
 	tcase_add_test(tc, test_command_without_value);
