@@ -11,6 +11,8 @@
 struct section_engine {
 	char *name;	     /* fio's default psync when nothing is named */
 	const char *backend; /* ours that does the same system calls; NULL: no storage engine */
+	const char *own;     /* it is one of ours: its name without path; else NULL */
+	int row;	     /* in the table of fio's storage engines, -1: none of them */
 	const char *file;    /* where it is named, else the section */
 	unsigned int line;
 	bool insert; /* nothing names it: the exchange has to be written here */

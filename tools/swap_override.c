@@ -244,14 +244,29 @@ static int override_section(struct swap *s, size_t i, struct override *o)
 	return jobfile_append(section, o->key, o->value);
 }
 
+/* The first job that a comparison is about, for a message. */
+static const struct section_engine *first_engine(const struct swap *s)
+{
+	size_t first = s->jf->nr_sections;
+
+	for (size_t i = s->jf->nr_sections; i-- > 0;)
+		if (jobfile_is_job(&s->jf->sections[i]) &&
+		    (first == s->jf->nr_sections || s->engines[i].backend))
+			first = i;
+	return &s->engines[first];
+}
+
 static int check_used(struct swap *s, const struct override *o)
 {
+	const struct section_engine *e = first_engine(s);
+
 	if (o->used)
 		return 0;
 	if (!s->v->engine)
-		return swap_warn(s, "native", 0,
-				 "'%s=%s' is an option of other engines, runs without it", o->key,
-				 o->value);
+		return swap_warn(s, e->file, e->line,
+				 "%s has no option '%s', native runs without '%s=%s'; for the same "
+				 "device on both sides compare with ENGINE:none",
+				 e->name, o->key, o->key, o->value);
 	return text_error(s->error, EINVAL, "'%s=%s': neither fio nor %s has an option '%s'",
 			  o->key, o->value, s->v->engine, o->key);
 }

@@ -134,7 +134,7 @@ static bool is_null(const struct swap *s, size_t i)
 {
 	const char *backend = jobfile_value(s->jf, i, "backend");
 
-	if (swap_is_swapped(s, i))
+	if (swap_is_swapped(s, i) || s->engines[i].own)
 		return backend && !strcmp(backend, "null");
 	return !strcmp(s->engines[i].name, "null");
 }

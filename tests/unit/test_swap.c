@@ -46,6 +46,9 @@ static const char fake_fio[] =
 	"--enghelp=*,*) ;;\n"
 	"--enghelp=libaio) echo 'userspace_reap          : Use it' ;;\n"
 	"--enghelp=io_uring) echo 'hipri          : Poll'; echo '  fixedbufs : Map' ;;\n"
+	"--enghelp=/x/diolock.so) echo 'lock_option : L'; echo 'null_mbps : N' ;;\n"
+	"--enghelp=/engines/split.so) echo 'policy : P'; echo 'null_mbps : N'; "
+	"echo 'null_submit_nsec : S'; echo 'backend : B' ;;\n"
 	"--enghelp=*) exit 1 ;;\n"
 	"esac\n";
 
@@ -413,6 +416,28 @@ static const struct {
 	  "[a]\n" SPLIT "psync\nnumjobs=$ncpus*2\nfilename_format=$jobname.x\n", NULL },
 	{ "posixaio", "[a]\nioengine=posixaio\n", "[a]\n" SPLIT "libaio\n",
 	  "job.fio:2: posixaio, which is threads, is exchanged with backend=libaio" },
+	{ "vsync", "[a]\nioengine=vsync\n", "[a]\n" SPLIT "psync\n",
+	  "job.fio:2: vsync, which joins requests that follow each other into one preadv, is "
+	  "exchanged with backend=psync" },
+	{ "our own engine",
+	  "[a]\nioengine=external:engines/split.so\npolicy=clone\nmax_segments=4\n",
+	  "[a]\nioengine=external:" SO "\npolicy=4.9\nmax_segments=4\n", NULL },
+	{ "our own engine and its backend",
+	  "[global]\nioengine=external:/x/split.so\nbackend=null\n[a]\nkernel=5.2\n[global]\n"
+	  "backend=libaio\n[b]\npolicy=fast\n",
+	  "[global]\nioengine=external:" SO "\npolicy=4.9\nbackend=null\n[a]\n[global]\n"
+	  "backend=libaio\n[b]\n",
+	  NULL },
+	{ "another engine of ours",
+	  "[a]\nioengine=external:/x/diolock.so\npolicy=xfs-4.9\nlock_option=1\nnull_mbps=5\n",
+	  "[a]\nioengine=external:" SO "\npolicy=4.9\nnull_mbps=5\n",
+	  "job.fio:4: 'lock_option' is an option of external:/x/diolock.so that split has not, "
+	  "dropped" },
+	{ "an engine of ours by name", "[a]\nioengine=split\npolicy=fast\n",
+	  "[a]\nioengine=external:" SO "\npolicy=4.9\n", NULL },
+	{ "an engine of others", "[a]\nioengine=external:/x/mysplit.so\n[b]\n",
+	  "[a]\nioengine=external:/x/mysplit.so\n[b]\n" SPLIT "psync\n",
+	  "job.fio:2: external:/x/mysplit.so is no storage engine, left alone: [a]" },
 	{ "carriage returns", "[a]\r\nioengine = libaio\r\nbs=4k\r\n",
 	  "[a]\r\nioengine = libaio\r\nbs=4k\r\n", NULL /* ' libaio' is not an engine to fio */ },
 	{ "carriage returns", "[a]\r\nioengine=libaio\r\nbs=4k\r\n",
