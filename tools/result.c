@@ -138,6 +138,7 @@ int result_read(const char *path, struct run_result *run, char **error)
 		*error = format("%s: %s", path, strerror(-ret));
 		return ret;
 	}
+	make_utf8(text);
 	json_t *root = find_json(text, &start, &why);
 	const json_t *jobs = json_object_get(root, "jobs");
 

@@ -166,7 +166,7 @@ static json_t *take_counters(const struct session *session, unsigned int round, 
 	json_t *counters = NULL;
 
 	if (!rename(written, kept))
-		counters = json_load_file(kept, 0, NULL);
+		counters = session_load_counters(kept);
 	free(written);
 	free(kept);
 	return counters;
@@ -341,7 +341,7 @@ static enum rounds_end nothing_measured(const struct loop *loop)
 	double needed = (run_clock() - loop->started) + p->per_run * p->slots * JUDGE_MIN_ROUNDS;
 
 	end_progress(p);
-	message("--time %.0fs is over before one round of %u runs of %.1f s: give --time %.0fs or "
+	message("--time %gs is over before one round of %u runs of %.1f s: give --time %.0fs or "
 		"more, or make runs shorter (--runtime, --size)",
 		loop->session->time, p->slots, p->per_run, ceil(needed));
 	return ROUNDS_FAILED;

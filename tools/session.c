@@ -135,6 +135,40 @@ int session_create(struct session *session, const char *dir, char **error)
 	return ret;
 }
 
+static void make_lines_utf8(struct lines *lines)
+{
+	for (size_t i = 0; i < lines->nr; i++)
+		make_utf8(lines->line[i]);
+}
+
+void session_make_utf8(struct session *session)
+{
+	make_utf8(session->title);
+	for (size_t i = 0; i < session->nr_variants; i++)
+		make_utf8(session->variants[i].text);
+	for (size_t i = 0; i < session->nr_jobs; i++) {
+		make_utf8(session->jobs[i].name);
+		if (session->jobs[i].after)
+			make_utf8(session->jobs[i].after);
+		if (session->jobs[i].fixed_ratio)
+			make_utf8(session->jobs[i].fixed_ratio);
+	}
+	make_lines_utf8(&session->warnings);
+}
+
+json_t *session_load_counters(const char *path)
+{
+	char *text = read_whole(path, NULL);
+	json_t *counters;
+
+	if (!text)
+		return NULL;
+	make_utf8(text);
+	counters = json_loads(text, 0, NULL);
+	free(text);
+	return counters;
+}
+
 double session_error(const struct session *session, unsigned int rounds)
 {
 	return judge_error(&session->looks, rounds, session->max_rounds);
@@ -198,9 +232,17 @@ int session_write_json(const struct session *session, const char *name, const js
 
 /* ---- session.json -------------------------------------------------------------------------- */
 
+/* A path may be no UTF-8; what is kept of it is for people then. */
 static json_t *json_text(const char *text)
 {
-	return text ? json_string(text) : json_null();
+	char *valid = text ? xstrdup(text) : NULL;
+	json_t *value;
+
+	if (valid)
+		make_utf8(valid);
+	value = valid ? json_string(valid) : json_null();
+	free(valid);
+	return value;
 }
 
 static json_t *pack_lines(char *const *line, size_t nr)
@@ -208,7 +250,7 @@ static json_t *pack_lines(char *const *line, size_t nr)
 	json_t *array = json_array();
 
 	for (size_t i = 0; i < nr; i++)
-		json_array_append_new(array, json_string(line[i]));
+		json_array_append_new(array, json_text(line[i]));
 	return array;
 }
 
@@ -250,15 +292,15 @@ static json_t *pack_session(const struct session *s)
 	for (size_t i = 0; i < s->nr_jobs; i++)
 		json_array_append_new(jobs, pack_job(&s->jobs[i]));
 	return json_pack(
-		"{s:i, s:s, s:s, s:s, s:s, s:s?, s:o, s:o, s:i, s:f, s:f, s:f, s:b, s:o, s:o, "
+		"{s:i, s:s, s:o, s:s, s:o, s:o, s:o, s:o, s:i, s:f, s:f, s:f, s:b, s:o, s:o, "
 		"s:o, s:o, s:o}",
-		"format", SESSION_FORMAT, "title", s->title, "fio", s->fio, "fio_version",
-		s->fio_version, "cwd", s->cwd, "engine_dir", s->engine_dir, "variants", variants,
-		"jobs", jobs, "max_rounds", (int)s->max_rounds, "precision", s->precision, "time",
-		s->time, "timeout", s->timeout, "keep_going", s->keep_going, "looks",
-		pack_looks(&s->looks), "written", written_pack(&s->written), "files",
-		pack_lines(s->files.line, s->files.nr), "warnings",
-		pack_lines(s->warnings.line, s->warnings.nr), "failures",
+		"format", SESSION_FORMAT, "title", s->title, "fio", json_text(s->fio),
+		"fio_version", s->fio_version, "cwd", json_text(s->cwd), "engine_dir",
+		json_text(s->engine_dir), "variants", variants, "jobs", jobs, "max_rounds",
+		(int)s->max_rounds, "precision", s->precision, "time", s->time, "timeout",
+		s->timeout, "keep_going", s->keep_going, "looks", pack_looks(&s->looks), "written",
+		written_pack(&s->written), "files", pack_lines(s->files.line, s->files.nr),
+		"warnings", pack_lines(s->warnings.line, s->warnings.nr), "failures",
 		pack_lines(s->failures.line, s->failures.nr));
 }
 
@@ -445,7 +487,7 @@ static bool read_run(const struct session *session, unsigned int round, unsigned
 		good = !failure;
 		free(failure);
 	}
-	*counters = good ? json_load_file(counters_path, 0, NULL) : NULL;
+	*counters = good ? session_load_counters(counters_path) : NULL;
 	free(error);
 	free(counters_path);
 	free(path);

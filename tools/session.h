@@ -94,6 +94,12 @@ unsigned int session_slots(const struct session *session);
 /* The variant that runs in a slot. */
 unsigned int session_slot_variant(const struct session *session, unsigned int slot);
 
+/* Makes all of it that is for people UTF-8, as its JSON and fio's have to be. */
+void session_make_utf8(struct session *session);
+
+/* What an engine counted, from the file it wrote; NULL when there is none. */
+json_t *session_load_counters(const char *path);
+
 /* Names of files, for the caller to free. */
 char *session_job_path(const struct session *session, size_t variant);
 char *session_run_path(const struct session *session, unsigned int round, unsigned int slot,

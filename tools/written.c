@@ -30,6 +30,41 @@ void written_free(struct written *written)
 	*written = (struct written){ 0 };
 }
 
+/* A path of any bytes in JSON, which is UTF-8: %XX for those beyond ASCII. It has to come back whole. */
+static json_t *pack_path(const char *path)
+{
+	char *packed = xcalloc(3 * strlen(path) + 1, 1), *to = packed;
+	json_t *value;
+
+	for (; *path; path++) {
+		unsigned char c = *path;
+
+		if (c >= 0x80 || c == '%')
+			to += sprintf(to, "%%%02X", c);
+		else
+			*to++ = c;
+	}
+	value = json_string(packed);
+	free(packed);
+	return value;
+}
+
+static char *unpack_path(const char *packed)
+{
+	char *path = xcalloc(strlen(packed) + 1, 1), *to = path;
+	unsigned int byte;
+
+	while (*packed) {
+		if (*packed == '%' && sscanf(packed + 1, "%2X", &byte) == 1 && packed[2]) {
+			*to++ = byte;
+			packed += 3;
+		} else {
+			*to++ = *packed++;
+		}
+	}
+	return path;
+}
+
 json_t *written_pack(const struct written *written)
 {
 	json_t *targets = json_array();
@@ -37,8 +72,9 @@ json_t *written_pack(const struct written *written)
 	for (size_t i = 0; i < written->nr; i++) {
 		const struct written_target *t = &written->targets[i];
 
-		json_array_append_new(
-			targets, json_pack("{s:s, s:s?}", "path", t->path, "device", t->device));
+		json_array_append_new(targets,
+				      json_pack("{s:o, s:o}", "path", pack_path(t->path), "device",
+						t->device ? pack_path(t->device) : json_null()));
 	}
 	return json_pack("{s:o, s:b}", "targets", targets, "unknown", (int)written->unknown);
 }
@@ -54,7 +90,7 @@ void written_unpack(const json_t *value, struct written *written)
 		const char *device = json_string_value(json_object_get(target, "device"));
 
 		if (path)
-			add(written, xstrdup(path), device ? xstrdup(device) : NULL);
+			add(written, unpack_path(path), device ? unpack_path(device) : NULL);
 	}
 }
 

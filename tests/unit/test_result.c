@@ -14,6 +14,7 @@
 #include "result.h"
 #include "units.h"
 #include "util.h"
+#include "written.h"
 
 /* ---- reading ------------------------------------------------------------------------------- */
 
@@ -363,6 +364,72 @@ static void count(struct counter_sums *sums, const char *text)
 	json_decref(file);
 }
 
+START_TEST(utf8)
+{
+	static const char *const texts[][2] = {
+		{ "plain", "plain" },
+		{ "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80", "\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80" },
+		{ "a\xff"
+		  "b\xe4",
+		  "a?b?" },
+		{ "\xc0\xaf", "??" },		/* too long for what it is */
+		{ "\xed\xa0\x80", "???" },	/* half of a pair */
+		{ "\xf4\x90\x80\x80", "????" }, /* beyond the last */
+		{ "\xe2\x82", "??" },
+	};
+
+	for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
+		char *text = xstrdup(texts[i][0]);
+		json_t *value;
+
+		make_utf8(text);
+		ck_assert_str_eq(text, texts[i][1]);
+		value = json_string(text);
+		ck_assert_ptr_nonnull(value);
+		json_decref(value);
+		free(text);
+	}
+}
+END_TEST
+
+/* What is written comes back whole from session.json, whatever its bytes are. */
+START_TEST(written_targets)
+{
+	struct written written = { 0 }, back = { 0 };
+	json_t *packed;
+
+	written_add(&written, "/nowhere/\xff%41:b");
+	written_add(&written, "/nowhere/x");
+	written_add(&written, "/nowhere/x");
+	ck_assert_uint_eq(written.nr, 2);
+	packed = written_pack(&written);
+	written_unpack(packed, &back);
+	json_decref(packed);
+	ck_assert_uint_eq(back.nr, 2);
+	for (size_t i = 0; i < 2; i++) {
+		ck_assert_str_eq(back.targets[i].path, written.targets[i].path);
+		ck_assert_ptr_null(back.targets[i].device);
+	}
+	ck_assert_ptr_null(written_refused(&back, false));
+	/* It was a device, whatever is there now. */
+	back.targets[0].device = xstrdup("8:16 naa.5");
+	char *why = written_refused(&back, true);
+
+	ck_assert_ptr_nonnull(why);
+	ck_assert_ptr_nonnull(strstr(why, "was device 8:16 naa.5"));
+	free(why);
+	free(back.targets[0].device);
+	back.targets[0].device = NULL;
+	back.unknown = true;
+	why = written_refused(&back, false);
+	ck_assert_ptr_nonnull(why);
+	free(why);
+	ck_assert_ptr_null(written_refused(&back, true));
+	written_free(&written);
+	written_free(&back);
+}
+END_TEST
+
 START_TEST(explanations)
 {
 	struct counter_sums base = { 0 }, sums = { 0 }, none = { 0 };
@@ -451,6 +518,8 @@ int main(void)
 	tcase_add_test(reading, truncated);
 	tcase_add_test(reading, unreadable);
 	tcase_add_test(words, units);
+	tcase_add_test(words, utf8);
+	tcase_add_test(words, written_targets);
 	tcase_add_test(words, explanations);
 	tcase_add_test(words, crossovers);
 	tcase_set_timeout(reading, 30);
