@@ -304,7 +304,8 @@ static bool fill_session(const struct options *options, struct session *session,
 		done = write_job(session, i, c[i].swap.text);
 	}
 	take_jobs(session, &c[0].swap);
-	session_make_utf8(session);
+	if (done)
+		session_make_utf8(session);
 	return done;
 }
 
