@@ -404,18 +404,25 @@ static void curve_ticks(FILE *s, const struct sweep *sweep)
 	fputs(")\n", s);
 }
 
+static double largest_value(const struct sweep *sweep)
+{
+	double most = 0;
+
+	for (size_t i = 0; i < sweep->points; i++)
+		for (size_t v = 0; v < sweep->options->nr_variants; v++)
+			most = fmax(most, sample_of(sweep, i, v)->value);
+	return most;
+}
+
 /* The largest measured value over the smallest. */
 static double value_spread(const struct sweep *sweep)
 {
-	double least = INFINITY, most = 0;
+	double least = INFINITY;
 
-	for (size_t i = 0; i < sweep->points; i++) {
-		for (size_t v = 0; v < sweep->options->nr_variants; v++) {
+	for (size_t i = 0; i < sweep->points; i++)
+		for (size_t v = 0; v < sweep->options->nr_variants; v++)
 			least = fmin(least, sample_of(sweep, i, v)->value);
-			most = fmax(most, sample_of(sweep, i, v)->value);
-		}
-	}
-	return most / least;
+	return largest_value(sweep) / least;
 }
 
 static void draw_sweep(FILE *s, const void *arg)
@@ -432,8 +439,20 @@ static void draw_sweep(FILE *s, const void *arg)
 	fputs("set offsets graph 0.04, graph 0.04, graph 0.08, graph 0\n"
 	      "set grid\nset key outside top horizontal\n",
 	      s);
-	fputs(value_spread(sweep) > 20 ? "set logscale y\n" : "set yrange [0:*]\n", s);
-	fputs("set xlabel ", s);
+	if (value_spread(sweep) > 20)
+		fputs("set logscale y\n", s);
+	else /* an interval that leaves the picture says no more than one that fills it */
+		fprintf(s, "set yrange [0:%g]\n", 2 * largest_value(sweep));
+	if (sweep->not_by_time)
+		fputs("set format y '%.1s%c'\n", s);
+	char *title = format("%s over %s",
+			     sweep->options->input.path ? sweep->options->input.path : "fio",
+			     sweep->axis.key);
+
+	fputs("set title ", s);
+	plot_quote(s, title);
+	free(title);
+	fputs("\nset xlabel ", s);
 	plot_quote(s, sweep->axis.key);
 	fprintf(s, "\nset ylabel '%s'\nplot ",
 		sweep->not_by_time ? "IOPS" : "time, s (less is faster)");
