@@ -2,6 +2,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -117,7 +118,7 @@ static int spawn_fio(const char *fio, const char *argument, int out, pid_t *pid)
 	return err;
 }
 
-/* The exit code of @pid, or -EIO: it has none, or there was nothing to execute. */
+/* The exit code of @pid; -EINTR: the user stopped it; -EIO: it has none, or nothing to execute. */
 static int exit_code(pid_t pid)
 {
 	int status;
@@ -125,6 +126,8 @@ static int exit_code(pid_t pid)
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return -EIO;
+	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGINT)
+		return -EINTR;
 	return WIFEXITED(status) && WEXITSTATUS(status) != 127 ? WEXITSTATUS(status) : -EIO;
 }
 

@@ -64,6 +64,21 @@ mkdir empty
 kpolicy_run 2 compare job.fio native split:x --output empty
 equal "what a refused variant leaves" "$(ls empty)" ""
 
+# While fio is asked for its options, as the terminal does it: to all of the group.
+cat >slowfio <<-END
+	#!/bin/sh
+	case "\$*" in --cmdhelp*) exec sleep 5;; esac
+	exec $KP_FIO "\$@"
+END
+chmod +x slowfio
+setsid "$KPOLICY" compare job.fio native native --set bs=4k --fio ./slowfio >out 2>err &
+pid=$!
+sleep 1
+kill -INT -"$pid"
+ended 130
+equal "lines" "$(wc -l <err)" 1
+! grep -q memory err || fail "Ctrl-C is no lack of memory: $(cat err)"
+
 # SIGTERM as well; without --output nothing is kept.
 "$KPOLICY" compare job.fio "$a" "$a" >out 2>err &
 pid=$!
