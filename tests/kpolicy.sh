@@ -6,6 +6,14 @@ need_engine split
 
 KPOLICY=$KP_TOP/tools/kpolicy
 export NO_COLOR=1
+# Engines with a sanitizer, in the fio that kpolicy runs: the run time has to be there before it.
+case $KP_SANITIZE in
+*address*)
+	LD_PRELOAD=$($KP_CC -print-file-name=libasan.so)
+	ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0"
+	export LD_PRELOAD ASAN_OPTIONS
+	;;
+esac
 
 # A device whose speed is known: every read takes so many nanoseconds, one at a time.
 reader() { # FILE

@@ -60,28 +60,28 @@ static int make_dir(char *path, bool *made, char **error)
 /* What another comparison left, or something else altogether, must not be taken for our own. */
 static int check_empty(const char *dir, char **error)
 {
-	DIR *open = opendir(dir);
+	DIR *entries = opendir(dir);
 	struct dirent *entry;
-	int ret = open ? 0 : -errno;
+	bool empty = true;
 
-	if (ret)
+	if (!entries) {
+		int ret = -errno;
+
 		*error = format("%s: %s", dir, strerror(-ret));
-	while (!ret && (entry = readdir(open)))
-		if (strcmp(entry->d_name, ".") && strcmp(entry->d_name, ".."))
-			ret = -EEXIST;
-	if (ret == -EEXIST) {
-		char *taken = format("%s/session.json", dir);
-
-		*error = access(taken, F_OK)
-				 ? format("%s is not empty: --output needs a directory of its own",
-					  dir)
-				 : format("%s holds a comparison: --resume %s goes on with it", dir,
-					  dir);
-		free(taken);
+		return ret;
 	}
-	if (open)
-		closedir(open);
-	return ret;
+	while (empty && (entry = readdir(entries)))
+		empty = !strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..");
+	closedir(entries);
+	if (empty)
+		return 0;
+	char *taken = format("%s/session.json", dir);
+
+	*error = access(taken, F_OK)
+			 ? format("%s is not empty: --output needs a directory of its own", dir)
+			 : format("%s holds a comparison: --resume %s goes on with it", dir, dir);
+	free(taken);
+	return -EEXIST;
 }
 
 /* What session_create() and its callers put there, before anything was run. */

@@ -103,10 +103,10 @@ for f in killed/runs/r*.json; do
 done
 
 # One job of a run killed: fio itself ends well and reports no error.
-"$KPOLICY" compare job.fio "$a" "$a" --output job --runtime 2 >out 2>err &
+"$KPOLICY" compare job.fio "$a" "$a" --output job --runtime 1 >out 2>err &
 pid=$!
 until_runs job 1
-sleep 1
+sleep 0.7
 for f in $(fio_of "$pid"); do
 	for j in $(fio_of "$f"); do kill -9 "$j"; done
 done
