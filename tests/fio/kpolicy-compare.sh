@@ -80,7 +80,7 @@ by_hand=$(jq -n '[inputs.jobs[0].read.iops | log] |
 	hand4000000.4 hand4400000.4 hand4000000.5 hand4400000.5)
 say "ratio $ratio, by hand $by_hand"
 jq -e --argjson hand "$by_hand" '.verdicts[0] | .low / 1.02 < $hand and $hand < .high * 1.02' first.json \
-	>/dev/null || fail "ratio $ratio, by hand $by_hand"
+	>/dev/null || [ "$noisy" ] || fail "ratio $ratio, by hand $by_hand"
 
 # The same result again, in every form.
 kpolicy_run 0 report $dir --format json
