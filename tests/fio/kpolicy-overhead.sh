@@ -19,7 +19,7 @@ cat >timedfio <<-END
 END
 chmod +x timedfio
 start=$(date +%s%N)
-kpolicy_run 0 compare job.fio "$(latency 1000000)" "$(latency 1000000)" --runtime 500ms --rounds 6 \
+kpolicy_run 0 compare job.fio "$(latency 1000000)" "$(latency 1000000)" --runtime 700ms --rounds 6 \
 	--quiet --fio ./timedfio
 wall=$((($(date +%s%N) - start) / 1000))
 equal "runs" "$(wc -l <each-run)" 20
