@@ -123,6 +123,12 @@ static void clear_owner(struct kp_rwsem *sem, uint32_t flags)
 
 /* ---- the queue, with wait_lock held -------------------------------------------------------- */
 
+/* A waiter looks at its own bit without the lock; what it wrote before it queued comes first. */
+static void set_waiting(struct kp_rwsem *sem, uint64_t waiting)
+{
+	__atomic_store_n(&sem->waiting, waiting, __ATOMIC_RELEASE);
+}
+
 /* The number of the first in the queue, which is not empty. */
 static unsigned int first_waiter(const struct kp_rwsem *sem)
 {
@@ -395,7 +401,7 @@ static enum kp_rwsem_ask at_enqueue(const struct step *s)
 	waiter->since_ns = s->now;
 	waiter->mode = op->mode;
 	waiter->no_reader_spin = op->no_reader_spin;
-	s->sem->waiting |= reader(op->job);
+	set_waiting(s->sem, s->sem->waiting | reader(op->job));
 	if (op->mode == KP_RWSEM_READ) {
 		if (!free)
 			return go_on(s, unlock_then(s, KP_RWSEM_AT_SLEEP));
@@ -442,11 +448,11 @@ static enum kp_rwsem_ask at_try_write(const struct step *s)
 
 static enum kp_rwsem_ask at_dequeue(const struct step *s)
 {
-	s->sem->waiting &= ~reader(s->op->job);
+	set_waiting(s->sem, s->sem->waiting & ~reader(s->op->job));
 	return go_on(s, unlock_then(s, KP_RWSEM_AT_OWN));
 }
 
-/* rwsem_kp_rwsem_set_owner(), and rwsem_disable_reader_optspin() of one that found no spinning wanted */
+/* rwsem_set_owner(), and rwsem_disable_reader_optspin() of one that found no spinning wanted */
 static enum kp_rwsem_ask at_own(const struct step *s)
 {
 	bool quiet = s->rules->readers_spin &&
@@ -527,7 +533,7 @@ static enum kp_rwsem_ask at_mark_wake(const struct step *s)
 
 static enum kp_rwsem_ask at_grant(const struct step *s)
 {
-	s->sem->waiting &= ~s->op->granted;
+	set_waiting(s->sem, s->sem->waiting & ~s->op->granted);
 	s->op->wake |= s->op->granted;
 	return go_on(s, s->op->after_wake);
 }
@@ -556,7 +562,7 @@ static enum kp_rwsem_ask at_leave_queue(const struct step *s)
 
 	if (s->sem->waiting & reader(leaver))
 		count(s, KP_RWSEM_RECOVERED, 1);
-	s->sem->waiting &= ~reader(leaver);
+	set_waiting(s->sem, s->sem->waiting & ~reader(leaver));
 	__atomic_compare_exchange_n(&s->sem->spinner, &spinner, 0, false, __ATOMIC_RELAXED,
 				    __ATOMIC_RELAXED);
 	return go_on(s, KP_RWSEM_AT_LEAVE_FLAG);
@@ -596,8 +602,13 @@ static enum kp_rwsem_ask at_woken(const struct step *s)
 	uint64_t word = load(&s->sem->word);
 	bool free = !(word & KP_RWSEM_HELD);
 
-	if (op->mode == KP_RWSEM_READ && word & reader(op->job))
-		return taken(s, KP_RWSEM_AT_DONE);
+	if (op->mode == KP_RWSEM_READ && word & reader(op->job)) {
+		op->taken = true;
+		/* Whoever granted it may have died before we were out of the queue. */
+		if (load(&s->sem->waiting) & reader(op->job))
+			return ask(s, KP_RWSEM_LOCK, KP_RWSEM_AT_GRANTED);
+		return go_on(s, KP_RWSEM_AT_DONE);
+	}
 	if (free && op->timed_out)
 		return wake_for_the_dead(s);
 	if (op->mode == KP_RWSEM_READ)
@@ -606,6 +617,12 @@ static enum kp_rwsem_ask at_woken(const struct step *s)
 		     waited_long(s->sem, op->job, s->now)))
 		return ask(s, KP_RWSEM_LOCK, KP_RWSEM_AT_TRY_WRITE);
 	return go_on(s, KP_RWSEM_AT_SLEEP);
+}
+
+static enum kp_rwsem_ask at_granted(const struct step *s)
+{
+	set_waiting(s->sem, s->sem->waiting & ~reader(s->op->job));
+	return go_on(s, unlock_then(s, KP_RWSEM_AT_DONE));
 }
 
 static enum kp_rwsem_ask at_up_read(const struct step *s)
@@ -681,6 +698,7 @@ static enum kp_rwsem_ask (*const steps[KP_RWSEM_NR_AT])(const struct step *s) = 
 	[KP_RWSEM_AT_UNLOCK] = at_unlock,
 	[KP_RWSEM_AT_SLEEP] = at_sleep,
 	[KP_RWSEM_AT_WOKEN] = at_woken,
+	[KP_RWSEM_AT_GRANTED] = at_granted,
 	[KP_RWSEM_AT_OWN] = at_own,
 	[KP_RWSEM_AT_UP_READ] = at_up_read,
 	[KP_RWSEM_AT_UP_WRITE] = at_up_write,
@@ -699,19 +717,23 @@ enum kp_rwsem_ask kp_rwsem_step(struct kp_rwsem *sem, const struct kp_rwsem_rule
 	return steps[op->at](&s);
 }
 
+/*
+ * Readers that were granted the lock and are not yet out of the queue. A writer that took it and
+ * is still there is no such case: either it died on its way out and goes when it is buried, or it
+ * holds the lock for an I/O in flight and waits for its next.
+ */
+static uint64_t granted_in_queue(const struct kp_rwsem *sem, uint64_t word)
+{
+	return word & older_waiters(sem, KP_RWSEM_READ, UINT64_MAX);
+}
+
 void kp_rwsem_repair(struct kp_rwsem *sem)
 {
 	uint64_t old, new;
 
 	do {
-		unsigned int number;
-
 		old = load(&sem->word);
-		number = (old & KP_RWSEM_WRITER) >> KP_RWSEM_WRITER_SHIFT;
-		/* Granted or taken, but not yet out of the queue. */
-		sem->waiting &= ~(old & KP_RWSEM_READERS);
-		if (number)
-			sem->waiting &= ~reader(number - 1);
+		set_waiting(sem, sem->waiting & ~granted_in_queue(sem, old));
 		new = old & ~KP_RWSEM_WAITERS;
 		if (sem->waiting)
 			new |= KP_RWSEM_WAITERS;

@@ -74,7 +74,7 @@ struct kp_rwsem {
 	 * what a job left that died inside. Nothing nests inside it. wait_lock of the kernel.
 	 */
 	_Alignas(64) pthread_mutex_t wait_lock;
-	uint64_t waiting; /* a bit per job: the queue, in the order of tickets */
+	uint64_t waiting; /* atomic; a bit per job: the queue, in the order of tickets */
 	uint64_t next_ticket;
 	struct kp_rwsem_waiter waiters[KP_RWSEM_JOBS];
 };
@@ -170,6 +170,7 @@ enum kp_rwsem_at {
 	KP_RWSEM_AT_UNLOCK,
 	KP_RWSEM_AT_SLEEP, /* without wait_lock again */
 	KP_RWSEM_AT_WOKEN,
+	KP_RWSEM_AT_GRANTED, /* with wait_lock: in the word, and still in the queue */
 	KP_RWSEM_AT_OWN,
 	KP_RWSEM_AT_UP_READ,
 	KP_RWSEM_AT_UP_WRITE,

@@ -272,6 +272,35 @@ START_TEST(spinning)
 }
 END_TEST
 
+/*
+ * A job that holds the lock for an I/O in flight waits for its next. Whoever came into wait_lock
+ * died there: it keeps its place all the same.
+ */
+START_TEST(repair_keeps_a_holder_that_waits)
+{
+	struct kp_rwsem_op holder = begin(0, KP_RWSEM_WRITE), again, other, up;
+
+	begin_test(_i);
+	takes(&holder);
+	sem.owner = KP_RWSEM_SLEEPING;
+	again = begin(0, KP_RWSEM_WRITE);
+	sleeps(&again);
+	other = begin(1, KP_RWSEM_WRITE);
+	sleeps(&other);
+	kp_rwsem_repair(&sem);
+	ck_assert_uint_eq(sem.waiting, 3);
+	up = release(0, KP_RWSEM_WRITE);
+	ck_assert_uint_eq(up.events[KP_RWSEM_GRANTS], 0);
+	takes(&again);
+	ck_assert_uint_eq(again.events[KP_RWSEM_QUEUE_STEALS], 0);
+	release(0, KP_RWSEM_WRITE);
+	takes(&other);
+	release(1, KP_RWSEM_WRITE);
+	ck_assert_uint_eq(sem.word, 0);
+	ck_assert_uint_eq(sem.waiting, 0);
+}
+END_TEST
+
 START_TEST(fast_paths)
 {
 	struct kp_rwsem_op a = begin(0, KP_RWSEM_READ), b = begin(KP_RWSEM_JOBS - 1, KP_RWSEM_READ);
@@ -592,6 +621,7 @@ int main(void)
 	tcase_add_loop_test(steps_case, grants, 0, FOR_EACH_RULE);
 	tcase_add_loop_test(steps_case, handoff, 0, FOR_EACH_RULE);
 	tcase_add_loop_test(steps_case, spinning, 0, FOR_EACH_RULE);
+	tcase_add_loop_test(steps_case, repair_keeps_a_holder_that_waits, 0, FOR_EACH_RULE);
 	tcase_add_test(steps_case, of_kernel);
 	tcase_set_timeout(stress, 0);
 	tcase_add_loop_test(stress, threads, 0, FOR_EACH_RULE);
