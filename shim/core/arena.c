@@ -8,6 +8,7 @@
 
 #include "../stage.h"
 #include "arena.h"
+#include "robust.h"
 
 #define ARENA_LARGEST  (4ull << 40)
 #define ARENA_SMALLEST (1ull << 34)
@@ -34,19 +35,6 @@ struct kp_arena {
 	struct arena_object *objects;
 	struct kp_counter_slot *slots;
 };
-
-static int init_lock(pthread_mutex_t *lock)
-{
-	pthread_mutexattr_t attr;
-	int ret;
-
-	pthread_mutexattr_init(&attr);
-	pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
-	pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
-	ret = pthread_mutex_init(lock, &attr);
-	pthread_mutexattr_destroy(&attr);
-	return -ret;
-}
 
 static void *reserve(size_t size)
 {
@@ -77,7 +65,7 @@ int kp_arena_create(struct kp_arena **result, size_t size)
 		return -ENOMEM;
 	arena->size = size;
 	arena->next = kp_round_up(sizeof(*arena), KP_PAGE_SIZE);
-	ret = init_lock(&arena->lock);
+	ret = kp_robust_init(&arena->lock);
 	arena->objects = kp_arena_alloc(arena, ARENA_OBJECTS * sizeof(*arena->objects));
 	arena->slots = kp_arena_alloc(arena, KP_MAX_SLOTS * sizeof(*arena->slots));
 	if (!ret && (!arena->objects || !arena->slots))
@@ -112,12 +100,6 @@ int kp_arena_release(struct kp_arena *arena, void *addr, size_t size)
 {
 	(void)arena;
 	return madvise(addr, size, MADV_REMOVE) ? -errno : 0;
-}
-
-static void lock_registry(struct kp_arena *arena)
-{
-	if (pthread_mutex_lock(&arena->lock) == EOWNERDEAD)
-		pthread_mutex_consistent(&arena->lock);
 }
 
 static struct arena_object *find_object(struct kp_arena *arena, const char *type, const void *key,
@@ -163,7 +145,7 @@ int kp_arena_object(struct kp_arena *arena, const char *type, const void *key, s
 
 	if (key_len > KP_KEY_MAX || strlen(type) >= sizeof(object->type))
 		return -ENAMETOOLONG;
-	lock_registry(arena);
+	kp_robust_lock(&arena->lock);
 	object = find_object(arena, type, key, key_len);
 	if (object)
 		*result = object->object;

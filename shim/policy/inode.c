@@ -6,24 +6,12 @@
 #include <sys/ioctl.h>
 #include <sys/statvfs.h>
 
+#include "../core/robust.h"
 #include "inode.h"
 
 #define CHUNK_BLOCKS  (1u << 18)
 #define CHUNK_WORDS   (CHUNK_BLOCKS / 64)
 #define FS_BLOCK_SIZE 4096u /* of a file system, where there is none to ask */
-
-static int init_robust(pthread_mutex_t *lock)
-{
-	pthread_mutexattr_t attr;
-	int ret;
-
-	pthread_mutexattr_init(&attr);
-	pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
-	pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
-	ret = pthread_mutex_init(lock, &attr);
-	pthread_mutexattr_destroy(&attr);
-	return -ret;
-}
 
 /* ---- the block map ------------------------------------------------------------------------- */
 
@@ -210,7 +198,7 @@ static int load_inode(struct kp_inode *inode, const struct kp_file *file)
 static int init_inode(void *object, void *arg)
 {
 	struct kp_inode *inode = object;
-	int ret = init_robust(&inode->lock);
+	int ret = kp_robust_init(&inode->lock);
 
 	(void)arg;
 	if (!ret)
@@ -218,12 +206,6 @@ static int init_inode(void *object, void *arg)
 	if (!ret)
 		ret = kp_rwsem_init(&inode->aio_mutex);
 	return ret;
-}
-
-static void lock_inode(struct kp_inode *inode)
-{
-	if (pthread_mutex_lock(&inode->lock) == EOWNERDEAD)
-		pthread_mutex_consistent(&inode->lock);
 }
 
 static uint32_t job_user(const struct kp_inode *inode, unsigned int job)
@@ -268,7 +250,7 @@ struct kp_inode_lost kp_inode_recover(struct kp_inode *inode, struct kp_arena *a
 		any = is_dead(inode, i, arena);
 	if (!any)
 		return lost;
-	lock_inode(inode);
+	kp_robust_lock(&inode->lock);
 	bury_dead(inode, arena, &lost);
 	pthread_mutex_unlock(&inode->lock);
 	return lost;
@@ -317,7 +299,7 @@ int kp_inode_attach(struct kp_file *file, const struct kp_variant *variant,
 	if (ret)
 		return ret;
 	*result = inode = object;
-	lock_inode(inode);
+	kp_robust_lock(&inode->lock);
 	bury_dead(inode, file->pipeline->arena, &lost);
 	ret = attach(inode, file, variant, rules);
 	if (!ret)

@@ -16,6 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "../core/robust.h"
 #include "rwsem.h"
 
 /* For the test that stops a job after each step. */
@@ -87,16 +88,8 @@ const struct kp_rwsem_rules *kp_rwsem_of_kernel(const char *kernel)
 
 int kp_rwsem_init(struct kp_rwsem *sem)
 {
-	pthread_mutexattr_t attr;
-	int ret;
-
 	memset(sem, 0, sizeof(*sem));
-	pthread_mutexattr_init(&attr);
-	pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
-	pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
-	ret = pthread_mutex_init(&sem->wait_lock, &attr);
-	pthread_mutexattr_destroy(&attr);
-	return -ret;
+	return kp_robust_init(&sem->wait_lock);
 }
 
 /* ---- words --------------------------------------------------------------------------------- */
@@ -759,23 +752,20 @@ void kp_futex_wake(uint32_t *futex, int nr)
 
 static void lock_queue(struct kp_rwsem *sem)
 {
-	if (pthread_mutex_lock(&sem->wait_lock) != EOWNERDEAD)
-		return;
-	kp_rwsem_repair(sem);
-	pthread_mutex_consistent(&sem->wait_lock);
+	if (kp_robust_lock(&sem->wait_lock))
+		kp_rwsem_repair(sem);
 }
 
 /* Return: false when somebody alive has it. */
 static bool trylock_queue(struct kp_rwsem *sem)
 {
-	int ret = pthread_mutex_trylock(&sem->wait_lock);
+	bool died;
 
-	if (ret == EOWNERDEAD) {
+	if (!kp_robust_trylock(&sem->wait_lock, &died))
+		return false;
+	if (died)
 		kp_rwsem_repair(sem);
-		pthread_mutex_consistent(&sem->wait_lock);
-		ret = 0;
-	}
-	return !ret;
+	return true;
 }
 
 static void wake_jobs(struct kp_rwsem *sem, struct kp_rwsem_op *op)
