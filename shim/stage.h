@@ -373,7 +373,10 @@ extern const struct kp_device_ops kp_null_device;
 extern const struct kp_stage_ops kp_fault_stage;
 int kp_fault_check(const char *fault);
 
+/* kp_pipeline_wake - end a wait of the owner. Any thread of its process, when shared. */
 void kp_pipeline_wake(struct kp_pipeline *pl);
+
+/* kp_pipeline_owned - is the caller the owner? */
 bool kp_pipeline_owned(const struct kp_pipeline *pl);
 
 static inline struct kp_device *kp_stage_device(struct kp_stage *stage)
@@ -577,12 +580,6 @@ void kp_pipeline_drain(struct kp_pipeline *pl);
 
 /* kp_pipeline_poll - end what is ready without waiting. Owner. */
 int kp_pipeline_poll(struct kp_pipeline *pl);
-
-/* kp_pipeline_wake - end a wait of the owner. Any thread of its process, when shared. */
-void kp_pipeline_wake(struct kp_pipeline *pl);
-
-/* kp_pipeline_owned - is the caller the owner? */
-bool kp_pipeline_owned(const struct kp_pipeline *pl);
 
 /* kp_pipeline_terminating - the run is to end: leave waits. Any thread. */
 static inline bool kp_pipeline_terminating(const struct kp_pipeline *pl)
