@@ -52,6 +52,10 @@ const struct kp_rwsem_rules kp_rwsem_rules[] = {
 		.writers_spin_on_readers = true,
 		.grants_all_readers = true,
 		.hands_off = true,
+		.timeout_sets = NO_READER_SPIN | NO_WRITER_SPIN,
+		.readers_keep = NO_READER_SPIN,
+		.last_reader_clears = NO_WRITER_SPIN,
+		.writers_silence_readers = true,
 	},
 	{
 		.name = "5.11",
@@ -61,6 +65,9 @@ const struct kp_rwsem_rules kp_rwsem_rules[] = {
 		.writers_spin_on_readers = true,
 		.grants_all_readers = true,
 		.hands_off = true,
+		.timeout_sets = NO_WRITER_SPIN,
+		.readers_keep = NO_WRITER_SPIN,
+		.last_reader_clears = NO_WRITER_SPIN,
 	},
 };
 
@@ -211,19 +218,19 @@ static enum kp_rwsem_at unlock_then(const struct step *s, enum kp_rwsem_at then)
 
 static enum kp_rwsem_ask at_read(const struct step *s)
 {
-	if (kp_rwsem_read_fast(s->sem, s->op->job, &s->op->seen))
+	if (kp_rwsem_read_fast(s->sem, s->rules, s->op->job, &s->op->seen))
 		return taken(s, KP_RWSEM_AT_DONE);
 	return go_on(s, KP_RWSEM_AT_READ_SLOW);
 }
 
 /* 5.3: rwsem_can_spin_on_owner() */
-static bool reader_may_spin(const struct step *s)
+static bool reader_may_spin(const struct step *s, uint64_t word)
 {
 	uint32_t flags = kp_rwsem_owner(s->sem);
 
 	if (flags & NO_READER_SPIN)
 		return false;
-	return !(s->op->seen & KP_RWSEM_WRITER) || !(flags & KP_RWSEM_SLEEPING);
+	return !(word & KP_RWSEM_WRITER) || !(flags & KP_RWSEM_SLEEPING);
 }
 
 /* Our bit is in the word, next to a writer, waiters or a handoff. */
@@ -233,13 +240,13 @@ static enum kp_rwsem_ask at_read_slow(const struct step *s)
 	uint32_t flags = kp_rwsem_owner(s->sem);
 
 	s->op->no_reader_spin = flags & NO_READER_SPIN;
-	if (s->rules->readers_spin && reader_may_spin(s))
+	if (s->rules->readers_spin && reader_may_spin(s, s->op->seen))
 		return go_on(s, KP_RWSEM_AT_READ_UNDO);
 	/* 5.11: reader optimistic lock stealing, but no stream of readers past a sleeper */
 	if (s->rules->readers_steal && !(others && flags & READER_OWNED) &&
 	    !(s->op->seen & (KP_RWSEM_WRITER | KP_RWSEM_HANDOFF))) {
 		count(s, KP_RWSEM_READ_STEALS, 1);
-		kp_rwsem_set_reader_owned(s->sem);
+		kp_rwsem_set_reader_owned(s->sem, s->rules);
 		s->op->taken = true;
 		if (others)
 			return go_on(s, KP_RWSEM_AT_DONE);
@@ -296,6 +303,16 @@ static enum kp_rwsem_ask at_spin_begin(const struct step *s)
 	return go_on(s, KP_RWSEM_AT_SPIN);
 }
 
+/* rwsem_set_nonspinnable(): not when a writer came meanwhile. A change that is lost costs a spin. */
+static void set_nonspinnable(const struct step *s)
+{
+	uint32_t flags = kp_rwsem_owner(s->sem);
+
+	if (flags & READER_OWNED && !(flags & (NO_READER_SPIN | NO_WRITER_SPIN)))
+		__atomic_compare_exchange_n(&s->sem->owner, &flags, flags | s->rules->timeout_sets,
+					    false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
 /* rwsem_rspin_threshold(): the more readers, the longer; (20 + 30) / 2 us at most */
 static bool readers_take_too_long(const struct step *s, uint64_t word)
 {
@@ -305,7 +322,7 @@ static bool readers_take_too_long(const struct step *s, uint64_t word)
 		s->op->reader_spin_until = s->now + (20 + kp_min(readers, 30u)) * 500;
 	if (s->now < s->op->reader_spin_until)
 		return false;
-	__atomic_fetch_or(&s->sem->owner, NO_WRITER_SPIN, __ATOMIC_RELAXED);
+	set_nonspinnable(s);
 	return true;
 }
 
@@ -318,7 +335,7 @@ static bool spin_goes_on(const struct step *s, uint64_t word)
 	if (!on_readers)
 		s->op->reader_spin_until = 0;
 	if (s->op->mode == KP_RWSEM_READ)
-		return !(word & KP_RWSEM_WRITER) || !(kp_rwsem_owner(s->sem) & KP_RWSEM_SLEEPING);
+		return reader_may_spin(s, word);
 	return writer_may_spin(s, word) && !(on_readers && readers_take_too_long(s, word));
 }
 
@@ -352,7 +369,7 @@ static enum kp_rwsem_ask at_spin_end(const struct step *s)
 		return ask(s, KP_RWSEM_LOCK, KP_RWSEM_AT_QUEUE);
 	if (s->op->mode == KP_RWSEM_WRITE)
 		return go_on(s, KP_RWSEM_AT_OWN);
-	kp_rwsem_set_reader_owned(s->sem);
+	kp_rwsem_set_reader_owned(s->sem, s->rules);
 	if (!s->op->steals)
 		return go_on(s, KP_RWSEM_AT_DONE);
 	return ask(s, KP_RWSEM_LOCK,
@@ -373,11 +390,13 @@ static enum kp_rwsem_ask at_queue(const struct step *s)
 		new = (old & ~reader(op->job)) | KP_RWSEM_WAITERS;
 	else
 		new = old | KP_RWSEM_WAITERS;
+	if (op->mode == KP_RWSEM_WRITE && s->rules->writers_silence_readers)
+		op->no_reader_spin = kp_rwsem_owner(s->sem) & (NO_READER_SPIN | NO_WRITER_SPIN);
 	if (!replace(&s->sem->word, old, new))
 		return go_on(s, KP_RWSEM_AT_QUEUE);
 	op->seen = new;
 	if (enters) {
-		kp_rwsem_set_reader_owned(s->sem);
+		kp_rwsem_set_reader_owned(s->sem, s->rules);
 		return taken(s, unlock_then(s, KP_RWSEM_AT_DONE));
 	}
 	return go_on(s, KP_RWSEM_AT_ENQUEUE);
@@ -398,7 +417,7 @@ static enum kp_rwsem_ask at_enqueue(const struct step *s)
 	if (op->mode == KP_RWSEM_READ) {
 		if (!free)
 			return go_on(s, unlock_then(s, KP_RWSEM_AT_SLEEP));
-		clear_owner(s->sem, NO_WRITER_SPIN);
+		clear_owner(s->sem, s->rules->last_reader_clears);
 		return go_on(s, mark_wake(s, WAKE_ANY, KP_RWSEM_AT_UNLOCK, KP_RWSEM_AT_SLEEP));
 	}
 	if (first || op->seen & KP_RWSEM_WRITER || (free && !s->rules->hands_off))
@@ -445,13 +464,10 @@ static enum kp_rwsem_ask at_dequeue(const struct step *s)
 	return go_on(s, unlock_then(s, KP_RWSEM_AT_OWN));
 }
 
-/* rwsem_set_owner(), and rwsem_disable_reader_optspin() of one that found no spinning wanted */
+/* rwsem_set_owner(); and rwsem_disable_reader_optspin() of a writer that had to queue */
 static enum kp_rwsem_ask at_own(const struct step *s)
 {
-	bool quiet = s->rules->readers_spin &&
-		     kp_rwsem_owner(s->sem) & (NO_READER_SPIN | NO_WRITER_SPIN);
-
-	kp_rwsem_set_owner(s->sem, quiet ? NO_READER_SPIN : 0);
+	kp_rwsem_set_owner(s->sem, s->op->no_reader_spin ? NO_READER_SPIN : 0);
 	return end(s);
 }
 
@@ -510,9 +526,11 @@ static enum kp_rwsem_ask at_mark_wake(const struct step *s)
 		new &= ~KP_RWSEM_WAITERS;
 	if (!replace(&s->sem->word, old, new))
 		return go_on(s, KP_RWSEM_AT_MARK_WAKE);
-	kp_rwsem_set_reader_owned(s->sem);
-	if (s->sem->waiters[first].no_reader_spin)
-		__atomic_fetch_or(&s->sem->owner, NO_READER_SPIN, __ATOMIC_RELAXED);
+	if (op->wake_type != WAKE_READ_OWNED) {
+		kp_rwsem_set_reader_owned(s->sem, s->rules);
+		if (s->sem->waiters[first].no_reader_spin)
+			__atomic_fetch_or(&s->sem->owner, NO_READER_SPIN, __ATOMIC_RELAXED);
+	}
 	count(s, KP_RWSEM_GRANTS, 1);
 	count(s, KP_RWSEM_READERS_GRANTED, __builtin_popcountll(op->granted));
 	for (uint64_t rest = op->granted; rest; rest &= rest - 1) {
@@ -638,6 +656,9 @@ static enum kp_rwsem_ask at_up_write_word(const struct step *s)
 /* rwsem_wake() */
 static enum kp_rwsem_ask at_wake(const struct step *s)
 {
+	/* The last reader has gone: writers get their chance before those who wait. */
+	if (s->op->mode == KP_RWSEM_READ)
+		clear_owner(s->sem, s->rules->last_reader_clears);
 	/* 4.9: a spinner will take the lock, or queue and then find it free */
 	if (s->rules->spinner_saves_wake && __atomic_load_n(&s->sem->spinner, __ATOMIC_SEQ_CST))
 		return ask(s, KP_RWSEM_TRYLOCK, KP_RWSEM_AT_WAKE_TRIED);
@@ -658,7 +679,7 @@ static enum kp_rwsem_ask at_downgrade(const struct step *s)
 	uint64_t word = __atomic_add_fetch(&s->sem->word, reader(s->op->job) - writer(s->op->job),
 					   __ATOMIC_RELEASE);
 
-	kp_rwsem_set_reader_owned(s->sem);
+	kp_rwsem_set_reader_owned(s->sem, s->rules);
 	if (!(word & KP_RWSEM_WAITERS))
 		return end(s);
 	return ask(s, KP_RWSEM_LOCK,

@@ -30,8 +30,8 @@
  */
 #define KP_RWSEM_SLEEPING	(1u << 0) /* the writer is inside the device's wait: !on_cpu */
 #define KP_RWSEM_READER_OWNED	(1u << 1) /* by readers now, or last */
-#define KP_RWSEM_NO_READER_SPIN (1u << 2) /* RWSEM_RD_NONSPINNABLE */
-#define KP_RWSEM_NO_WRITER_SPIN (1u << 3) /* RWSEM_WR_NONSPINNABLE: readers took too long */
+#define KP_RWSEM_NO_READER_SPIN (1u << 2) /* RWSEM_RD_NONSPINNABLE, from 5.3 to 5.10 */
+#define KP_RWSEM_NO_WRITER_SPIN (1u << 3) /* RWSEM_WR_NONSPINNABLE; 5.11: RWSEM_NONSPINNABLE */
 
 #define KP_RWSEM_SPIN_NS 25000u	  /* stands for need_resched(): nobody spins longer */
 #define KP_RWSEM_WAIT_NS 4000000u /* RWSEM_WAIT_TIMEOUT: then a waiter asks for handoff */
@@ -48,6 +48,11 @@ struct kp_rwsem_rules {
 	bool grants_all_readers;      /* past queued writers; otherwise up to the first writer */
 	bool hands_off;		      /* to a first waiter of KP_RWSEM_WAIT_NS: no stealing */
 	bool spinner_saves_wake;      /* a release leaves the lock to a spinner */
+	/* Of the flags of 'owner' that say who does not spin: */
+	uint32_t timeout_sets;	      /* a writer that spun on readers for too long */
+	uint32_t readers_keep;	      /* another reader that takes the lock */
+	uint32_t last_reader_clears;  /* that leaves while somebody waits, or was never there */
+	bool writers_silence_readers; /* one that queued though flagged sets NO_READER_SPIN */
 };
 
 extern const struct kp_rwsem_rules kp_rwsem_rules[];
@@ -105,21 +110,24 @@ static inline void kp_rwsem_set_owner(struct kp_rwsem *sem, uint32_t flags)
 }
 
 /* rwsem_set_reader_owned() */
-static inline void kp_rwsem_set_reader_owned(struct kp_rwsem *sem)
+static inline void kp_rwsem_set_reader_owned(struct kp_rwsem *sem,
+					     const struct kp_rwsem_rules *rules)
 {
-	kp_rwsem_set_owner(sem,
-			   KP_RWSEM_READER_OWNED | (kp_rwsem_owner(sem) & KP_RWSEM_NO_READER_SPIN));
+	uint32_t keep = kp_rwsem_owner(sem) & rules->readers_keep;
+
+	kp_rwsem_set_owner(sem, KP_RWSEM_READER_OWNED | keep);
 }
 
 /* Return: true when we have the lock; otherwise our bit is in the word, as *seen says. */
-static inline bool kp_rwsem_read_fast(struct kp_rwsem *sem, unsigned int job, uint64_t *seen)
+static inline bool kp_rwsem_read_fast(struct kp_rwsem *sem, const struct kp_rwsem_rules *rules,
+				      unsigned int job, uint64_t *seen)
 {
 	uint64_t mine = kp_rwsem_reader(job);
 
 	*seen = __atomic_fetch_add(&sem->word, mine, __ATOMIC_ACQUIRE) + mine;
 	if (*seen & ~KP_RWSEM_READERS)
 		return false;
-	kp_rwsem_set_reader_owned(sem);
+	kp_rwsem_set_reader_owned(sem, rules);
 	return true;
 }
 
@@ -224,7 +232,7 @@ struct kp_rwsem_op {
 	bool given_up;
 	bool busy;
 	bool timed_out;
-	bool no_reader_spin;
+	bool no_reader_spin; /* seen on the way into the queue */
 	bool steals;
 	uint64_t seen; /* the word as it was last seen or made */
 	uint64_t granted;
@@ -279,8 +287,9 @@ void kp_rwsem_wake(struct kp_rwsem_user *user, enum kp_rwsem_mode mode);
 static inline int kp_rwsem_down(struct kp_rwsem_user *user, enum kp_rwsem_mode mode)
 {
 	uint64_t seen;
-	bool taken = mode == KP_RWSEM_READ ? kp_rwsem_read_fast(user->sem, user->job, &seen)
-					   : kp_rwsem_write_fast(user->sem, user->job, &seen);
+	bool taken = mode == KP_RWSEM_READ
+			     ? kp_rwsem_read_fast(user->sem, user->rules, user->job, &seen)
+			     : kp_rwsem_write_fast(user->sem, user->job, &seen);
 
 	kp_count(user->taken[mode], 1);
 	return taken ? 0 : kp_rwsem_down_slow(user, mode, seen);

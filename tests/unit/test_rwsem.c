@@ -272,6 +272,75 @@ START_TEST(spinning)
 }
 END_TEST
 
+/* What a kernel makes of the flags that say who does not spin. */
+static const struct {
+	const char *name;
+	uint32_t timed_out, after_reader, last_left, queued_writer;
+} flags_wanted[] = {
+	{ "4.9", READER_OWNED, READER_OWNED, READER_OWNED, 0 },
+	{ "5.3", READER_OWNED | NO_READER_SPIN | NO_WRITER_SPIN, READER_OWNED | NO_READER_SPIN,
+	  READER_OWNED | NO_READER_SPIN, NO_READER_SPIN },
+	{ "5.11", READER_OWNED | NO_WRITER_SPIN, READER_OWNED | NO_WRITER_SPIN, READER_OWNED, 0 },
+};
+
+/*
+ * A writer spins on a reader for too long and queues; another one does not try. The last reader
+ * leaves: a new writer spins, and takes the lock before those that are queued.
+ */
+START_TEST(flags)
+{
+	struct kp_rwsem_op holder = begin(0, KP_RWSEM_READ), slow = begin(1, KP_RWSEM_WRITE), other,
+			   up, thief;
+	bool spins;
+	uint32_t owner;
+
+	begin_test(_i);
+	spins = rules->writers_spin_on_readers;
+	ck_assert_str_eq(rules->name, flags_wanted[_i].name);
+	takes(&holder);
+	ck_assert_int_eq(advance(&slow, 1), spins ? KP_RWSEM_RELAX : KP_RWSEM_SLEEP);
+	ck_assert_int_eq(advance(&slow, 20000), KP_RWSEM_SLEEP);
+	ck_assert_uint_eq(sem.owner, flags_wanted[_i].timed_out);
+	other = begin(2, KP_RWSEM_WRITE);
+	ck_assert_int_eq(advance(&other, 1), KP_RWSEM_SLEEP);
+	ck_assert_uint_eq(other.events[KP_RWSEM_SPINS], 0);
+	other = begin(3, KP_RWSEM_READ);
+	ck_assert_int_eq(advance(&other, 1), KP_RWSEM_SLEEP);
+	ck_assert_uint_eq(other.events[KP_RWSEM_SPINS], 0);
+
+	owner = sem.owner;
+	kp_rwsem_set_reader_owned(&sem, rules); /* another reader, by a fast path */
+	ck_assert_uint_eq(sem.owner, flags_wanted[_i].after_reader);
+	sem.owner = owner;
+
+	up = release_word(0, KP_RWSEM_READ);
+	kp_rwsem_step(&sem, rules, &up, 1);
+	ck_assert_uint_eq(sem.owner, flags_wanted[_i].last_left);
+	thief = begin(4, KP_RWSEM_WRITE);
+	takes(&thief); /* 4.9: it queues, as nobody spins on readers, and is first to look */
+	ck_assert_uint_eq(thief.events[KP_RWSEM_WRITE_STEALS], spins);
+	ck_assert_uint_eq(thief.events[KP_RWSEM_QUEUE_STEALS], !spins);
+	ck_assert_uint_eq(sem.owner, 0); /* one that did not queue lets readers spin again */
+	ck_assert_int_eq(advance(&up, 1), KP_RWSEM_END);
+	release(4, KP_RWSEM_WRITE);
+	takes(&slow);
+	ck_assert_uint_eq(sem.owner, flags_wanted[_i].queued_writer);
+}
+END_TEST
+
+/* A reader that spins stops when the lock says that readers shall not. */
+START_TEST(reader_stops_spinning)
+{
+	struct kp_rwsem_op holder = begin(0, KP_RWSEM_WRITE), other = begin(1, KP_RWSEM_READ);
+
+	begin_test(_i);
+	takes(&holder);
+	ck_assert_int_eq(advance(&other, 1), rules->readers_spin ? KP_RWSEM_RELAX : KP_RWSEM_SLEEP);
+	sem.owner = NO_READER_SPIN;
+	ck_assert_int_eq(advance(&other, 1), KP_RWSEM_SLEEP);
+}
+END_TEST
+
 /*
  * A job that holds the lock for an I/O in flight waits for its next. Whoever came into wait_lock
  * died there: it keeps its place all the same.
@@ -621,6 +690,8 @@ int main(void)
 	tcase_add_loop_test(steps_case, grants, 0, FOR_EACH_RULE);
 	tcase_add_loop_test(steps_case, handoff, 0, FOR_EACH_RULE);
 	tcase_add_loop_test(steps_case, spinning, 0, FOR_EACH_RULE);
+	tcase_add_loop_test(steps_case, flags, 0, FOR_EACH_RULE);
+	tcase_add_loop_test(steps_case, reader_stops_spinning, 0, FOR_EACH_RULE);
 	tcase_add_loop_test(steps_case, repair_keeps_a_holder_that_waits, 0, FOR_EACH_RULE);
 	tcase_add_test(steps_case, of_kernel);
 	tcase_set_timeout(stress, 0);
