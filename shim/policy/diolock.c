@@ -451,6 +451,7 @@ static const struct kp_counter_desc counters[] = {
 	{ "handoffs", KP_COUNTER_SUM },
 	{ "spins", KP_COUNTER_SUM },
 	{ "sleeps", KP_COUNTER_SUM },
+	{ "wakes_watched", KP_COUNTER_SUM },
 	{ "wakes_saved", KP_COUNTER_SUM },
 	{ "lost_wakes", KP_COUNTER_SUM },
 	{ "recovered_locks", KP_COUNTER_SUM },

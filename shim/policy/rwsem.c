@@ -28,13 +28,19 @@
 #define NO_READER_SPIN KP_RWSEM_NO_READER_SPIN
 #define NO_WRITER_SPIN KP_RWSEM_NO_WRITER_SPIN
 
-#define LOOK_AROUND_NS 100000000u
+/* A waiter that nobody woke for so long looks for the dead. */
+#ifndef KP_RWSEM_LOOK_AROUND_NS
+#define KP_RWSEM_LOOK_AROUND_NS 100000000u
+#endif
+
 /*
  * A waiter watches for its wake so long before it asks the system for sleep. In the kernel a wake
  * costs two or three microseconds, in a process some ten, in a virtual machine fifteen and more;
  * without the watch that cost, and not the policy, decides about locks that are held briefly.
  */
-#define WATCH_NS 10000u
+#ifndef KP_RWSEM_WATCH_NS
+#define KP_RWSEM_WATCH_NS 10000
+#endif
 
 /* How much a walk over the queue may wake: the kernel's enum rwsem_wake_type. */
 enum wake_type { WAKE_ANY, WAKE_READERS, WAKE_READ_OWNED };
@@ -295,8 +301,10 @@ static enum kp_rwsem_ask at_spin_begin(const struct step *s)
 	uint32_t nobody = 0;
 
 	if (!__atomic_compare_exchange_n(&s->sem->spinner, &nobody, s->op->job + 1u, false,
-					 __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+					 __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+		s->op->refused = true;
 		return ask(s, KP_RWSEM_LOCK, KP_RWSEM_AT_QUEUE);
+	}
 	count(s, KP_RWSEM_SPINS, 1);
 	s->op->spin_until = s->now + KP_RWSEM_SPIN_NS;
 	s->op->reader_spin_until = 0;
@@ -595,7 +603,6 @@ static enum kp_rwsem_ask at_unlock(const struct step *s)
 
 static enum kp_rwsem_ask at_sleep(const struct step *s)
 {
-	count(s, KP_RWSEM_SLEEPS, 1);
 	return ask(s, KP_RWSEM_SLEEP, KP_RWSEM_AT_WOKEN);
 }
 
@@ -798,8 +805,11 @@ static void wake_jobs(struct kp_rwsem *sem, struct kp_rwsem_op *op)
 /* Wait for a wake since @seen without sleeping. Return: false when there was none. */
 static bool watch(const uint32_t *futex, uint32_t seen)
 {
-	uint64_t until = kp_now_ns() + WATCH_NS;
+	uint64_t until;
 
+	if (!KP_RWSEM_WATCH_NS)
+		return false;
+	until = kp_now_ns() + KP_RWSEM_WATCH_NS;
 	do {
 		if (__atomic_load_n(futex, __ATOMIC_ACQUIRE) != seen)
 			return true;
@@ -808,28 +818,54 @@ static bool watch(const uint32_t *futex, uint32_t seen)
 	return false;
 }
 
-/* Sleep, unless woken since @seen. A waiter that gives up leaves the queue, locked on return. */
+/* A waiter that gives up leaves the queue, which is locked on return. */
+static void give_up(struct kp_rwsem_user *user, struct kp_rwsem_op *op)
+{
+	op->given_up = true;
+	op->leaver = op->job;
+	op->keeps_writer = true;
+	op->at = KP_RWSEM_AT_LEAVE_WORD;
+	lock_queue(user->sem);
+}
+
+/*
+ * Sleep, unless woken since @seen. One that polls its own I/O in flight comes here again and again;
+ * it watches, and counts as asleep, once for all of them.
+ */
 static void sleep_queued(struct kp_rwsem_user *user, struct kp_rwsem_op *op, uint32_t seen)
 {
 	uint32_t *futex = &user->sem->waiters[op->job].futex;
-	uint64_t timeout = LOOK_AROUND_NS;
+	uint64_t timeout = KP_RWSEM_LOOK_AROUND_NS;
 
 	if (user->idle && !user->idle(user, false, &timeout)) {
-		op->given_up = true;
-		op->leaver = op->job;
-		op->keeps_writer = true;
-		op->at = KP_RWSEM_AT_LEAVE_WORD;
-		lock_queue(user->sem);
+		give_up(user, op);
 		return;
 	}
-	if (watch(futex, seen) || !kp_futex_wait(futex, seen, timeout))
-		op->slept_ns = 0;
-	else
-		op->slept_ns += timeout;
-	op->timed_out = op->slept_ns >= LOOK_AROUND_NS;
+	if (!op->asleep && watch(futex, seen)) {
+		op->events[KP_RWSEM_WAKES_WATCHED]++;
+		return;
+	}
+	if (!op->asleep)
+		op->events[KP_RWSEM_SLEEPS]++;
+	op->asleep = kp_futex_wait(futex, seen, timeout);
+	op->slept_ns = op->asleep ? op->slept_ns + timeout : 0;
+	op->timed_out = op->slept_ns >= KP_RWSEM_LOOK_AROUND_NS;
 	if (!op->timed_out)
 		return;
 	op->slept_ns = 0;
+	if (user->idle)
+		user->idle(user, true, &timeout);
+}
+
+/* Another one spins. It may be dead: look now and then, for nobody spins until it is buried. */
+static void doubt_spinner(struct kp_rwsem_user *user, struct kp_rwsem_op *op, uint64_t now)
+{
+	uint64_t timeout = 0;
+
+	op->refused = false;
+	if (now - user->doubted_ns < KP_RWSEM_LOOK_AROUND_NS)
+		return;
+	user->doubted_ns = now;
 	if (user->idle)
 		user->idle(user, true, &timeout);
 }
@@ -853,6 +889,8 @@ static void run(struct kp_rwsem_user *user, struct kp_rwsem_op *op)
 		if (what == KP_RWSEM_RELAX) {
 			__builtin_ia32_pause();
 		} else if (what == KP_RWSEM_LOCK) {
+			if (op->refused)
+				doubt_spinner(user, op, now);
 			lock_queue(sem);
 		} else if (what == KP_RWSEM_TRYLOCK) {
 			op->busy = !trylock_queue(sem);

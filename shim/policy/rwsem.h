@@ -211,10 +211,11 @@ enum kp_rwsem_event {
 	KP_RWSEM_READERS_GRANTED,
 	KP_RWSEM_HANDOFFS, /* requested: from here on nobody steals */
 	KP_RWSEM_SPINS,
-	KP_RWSEM_SLEEPS,
-	KP_RWSEM_WAKES_SAVED, /* left to a spinner */
-	KP_RWSEM_LOST_WAKES,  /* a waiter found by itself that the lock was free: somebody died */
-	KP_RWSEM_RECOVERED,   /* places of dead jobs, in the word or the queue */
+	KP_RWSEM_SLEEPS,	/* counted by the shell, as the next */
+	KP_RWSEM_WAKES_WATCHED, /* came before the waiter slept */
+	KP_RWSEM_WAKES_SAVED,	/* left to a spinner */
+	KP_RWSEM_LOST_WAKES,	/* a waiter found by itself that the lock was free: somebody died */
+	KP_RWSEM_RECOVERED,	/* places of dead jobs, in the word or the queue */
 	KP_RWSEM_NR_EVENTS,
 };
 
@@ -232,6 +233,8 @@ struct kp_rwsem_op {
 	bool given_up;
 	bool busy;
 	bool timed_out;
+	bool refused;	     /* somebody else spins */
+	bool asleep;	     /* since the last wake */
 	bool no_reader_spin; /* seen on the way into the queue */
 	bool steals;
 	uint64_t seen; /* the word as it was last seen or made */
@@ -266,11 +269,13 @@ struct kp_rwsem_user {
 	/*
 	 * Before each sleep of a waiter: make progress elsewhere. *timeout_ns comes as the longest
 	 * sleep and may be shortened. Return: false to give the wait up.
-	 * With @timed_out, after 100 ms without a wake: look whether somebody died.
+	 * With @timed_out, after 100 ms without a wake or of others' spinning: look whether
+	 * somebody died.
 	 */
 	bool (*idle)(struct kp_rwsem_user *user, bool timed_out, uint64_t *timeout_ns);
 	/* What happened on a slow path, and how long it took; any thread that called us. */
 	void (*account)(struct kp_rwsem_user *user, const struct kp_rwsem_op *op, uint64_t ns);
+	uint64_t doubted_ns; /* when it last looked whether the one that spins is alive */
 	void *private;
 };
 

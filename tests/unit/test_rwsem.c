@@ -370,6 +370,87 @@ START_TEST(repair_keeps_a_holder_that_waits)
 }
 END_TEST
 
+/* ---- what a waiter does meanwhile ---------------------------------------------------------- */
+
+static char idle_calls[8];
+
+/* Note the calls; give up before the first sleep. */
+static bool note_idle(struct kp_rwsem_user *user, bool timed_out, uint64_t *timeout_ns)
+{
+	(void)user;
+	(void)timeout_ns;
+	strcat(idle_calls, timed_out ? "d" : "s"); // NOLINT: few
+	return timed_out;
+}
+
+static uint64_t counted_events[KP_RWSEM_NR_EVENTS];
+
+static void add_events(struct kp_rwsem_user *user, const struct kp_rwsem_op *op, uint64_t ns)
+{
+	(void)user;
+	(void)ns;
+	for (int i = 0; i < KP_RWSEM_NR_EVENTS; i++)
+		counted_events[i] += op->events[i];
+}
+
+/* One that died spinning would keep all from spinning: who is refused looks for the dead. */
+START_TEST(the_one_that_spins_may_be_dead)
+{
+	struct kp_rwsem_op holder = begin(0, KP_RWSEM_WRITE);
+	uint64_t taken[2] = { 0 };
+	struct kp_rwsem_user user = {
+		.sem = &sem, .job = 1, .taken = { &taken[0], &taken[1] }, .idle = note_idle
+	};
+
+	begin_test(_i);
+	user.rules = rules;
+	takes(&holder);
+	sem.spinner = 8;
+	idle_calls[0] = 0;
+	ck_assert_int_eq(kp_rwsem_down(&user, KP_RWSEM_WRITE), -ECANCELED);
+	ck_assert_str_eq(idle_calls, "ds");
+	idle_calls[0] = 0; /* not each time */
+	ck_assert_int_eq(kp_rwsem_down(&user, KP_RWSEM_WRITE), -ECANCELED);
+	ck_assert_str_eq(idle_calls, "s");
+	kp_rwsem_recover(&sem, rules, 7);
+	ck_assert_uint_eq(sem.spinner, 0);
+}
+END_TEST
+
+/* As a job with I/O in flight: look every 50 us, until the tenth time. */
+static bool poll_ten_times(struct kp_rwsem_user *user, bool timed_out, uint64_t *timeout_ns)
+{
+	unsigned int *polls = user->private;
+
+	(void)timed_out;
+	*timeout_ns = 50000;
+	return (*polls)++ < 10;
+}
+
+START_TEST(polls_are_one_sleep)
+{
+	struct kp_rwsem_op holder = begin(0, KP_RWSEM_WRITE);
+	uint64_t taken[2] = { 0 };
+	unsigned int polls = 0;
+	struct kp_rwsem_user user = { .sem = &sem,
+				      .job = 1,
+				      .taken = { &taken[0], &taken[1] },
+				      .idle = poll_ten_times,
+				      .account = add_events,
+				      .private = &polls };
+
+	begin_test(_i);
+	user.rules = rules;
+	takes(&holder);
+	sem.owner = KP_RWSEM_SLEEPING;
+	memset(counted_events, 0, sizeof(counted_events));
+	ck_assert_int_eq(kp_rwsem_down(&user, KP_RWSEM_WRITE), -ECANCELED);
+	ck_assert_uint_eq(polls, 11);
+	ck_assert_uint_eq(counted_events[KP_RWSEM_SLEEPS], 1);
+	ck_assert_uint_eq(counted_events[KP_RWSEM_WAKES_WATCHED], 0);
+}
+END_TEST
+
 START_TEST(fast_paths)
 {
 	struct kp_rwsem_op a = begin(0, KP_RWSEM_READ), b = begin(KP_RWSEM_JOBS - 1, KP_RWSEM_READ);
@@ -693,6 +774,8 @@ int main(void)
 	tcase_add_loop_test(steps_case, flags, 0, FOR_EACH_RULE);
 	tcase_add_loop_test(steps_case, reader_stops_spinning, 0, FOR_EACH_RULE);
 	tcase_add_loop_test(steps_case, repair_keeps_a_holder_that_waits, 0, FOR_EACH_RULE);
+	tcase_add_loop_test(steps_case, the_one_that_spins_may_be_dead, 0, FOR_EACH_RULE);
+	tcase_add_loop_test(steps_case, polls_are_one_sleep, 0, FOR_EACH_RULE);
 	tcase_add_test(steps_case, of_kernel);
 	tcase_set_timeout(stress, 0);
 	tcase_add_loop_test(stress, threads, 0, FOR_EACH_RULE);

@@ -504,6 +504,7 @@ static bool move(const struct state *s, int i)
 			return false;
 		next = *s;
 		take_wait_lock(&next, i);
+		next.c[i].op.refused = false;
 		if (c->rescuing)
 			next.c[i].rescue_asked = KP_RWSEM_GO_ON;
 		else
