@@ -19,9 +19,12 @@
 #include "../core/robust.h"
 #include "rwsem.h"
 
-/* For the test that stops a job after each step. */
+/* For the test that stops a job before and after each step, and with wait_lock taken or released. */
 #ifndef KP_RWSEM_STEPPED
-#define KP_RWSEM_STEPPED(op)
+#define KP_RWSEM_BEFORE(at)
+#define KP_RWSEM_STEPPED(at)
+#define KP_RWSEM_LOCKED()
+#define KP_RWSEM_UNLOCKED()
 #endif
 
 #define READER_OWNED   KP_RWSEM_READER_OWNED
@@ -878,10 +881,12 @@ static void run(struct kp_rwsem_user *user, struct kp_rwsem_op *op)
 	/* Older than any look at the lock that a sleep rests on. */
 	uint32_t seen = __atomic_load_n(&sem->waiters[op->job].futex, __ATOMIC_ACQUIRE);
 
+	KP_RWSEM_BEFORE(op->at);
 	for (;;) {
+		unsigned int at __attribute__((unused)) = op->at;
 		enum kp_rwsem_ask what = kp_rwsem_step(sem, user->rules, op, now);
 
-		KP_RWSEM_STEPPED(op);
+		KP_RWSEM_STEPPED(at);
 		if (what == KP_RWSEM_END)
 			break;
 		if (what == KP_RWSEM_GO_ON)
@@ -892,11 +897,12 @@ static void run(struct kp_rwsem_user *user, struct kp_rwsem_op *op)
 			if (op->refused)
 				doubt_spinner(user, op, now);
 			lock_queue(sem);
+			KP_RWSEM_LOCKED();
 		} else if (what == KP_RWSEM_TRYLOCK) {
 			op->busy = !trylock_queue(sem);
 		} else if (what == KP_RWSEM_UNLOCK) {
 			pthread_mutex_unlock(&sem->wait_lock);
-			KP_RWSEM_STEPPED(op);
+			KP_RWSEM_UNLOCKED();
 			wake_jobs(sem, op);
 		} else {
 			sleep_queued(user, op, seen);
