@@ -2,6 +2,8 @@
 /*
  * The rows of the diolock policy: who may proceed while what is in flight. Two jobs, and a stage
  * below theirs that holds each I/O until the test lets it end; so nothing here depends on time.
+ * Once with pipelines as fio has them, whose owner reaps what the device ends, and once with shared
+ * ones, as a stage with threads makes them, where the test's thread ends the I/O.
  * Then the inode: blocks from FIEMAP, size, the dead, what is refused.
  */
 #include <linux/falloc.h>
@@ -19,24 +21,63 @@
 struct gate {
 	struct kp_stage stage;
 	struct kp_bio *held; /* atomic */
+	bool open;	     /* atomic; the owner lets it end */
+	void (*end_io)(struct kp_bio *bio);
+	void *private;
 };
+
+static bool shared_pipelines;
 
 static unsigned int gate_needs(const struct kp_stage_config *config)
 {
 	(void)config;
-	return KP_NEEDS_SHARED;
+	return shared_pipelines ? KP_NEEDS_SHARED : 0;
+}
+
+static void gate_end_io(struct kp_bio *bio);
+
+/* Into the device for another moment, with the owner to reap it. */
+static void go_round(struct gate *gate, struct kp_bio *bio)
+{
+	bio->end_io = gate_end_io;
+	bio->private = gate;
+	kp_stage_submit(gate->stage.next, bio);
+}
+
+static void gate_end_io(struct kp_bio *bio)
+{
+	struct gate *gate = bio->private;
+
+	if (!__atomic_load_n(&gate->open, __ATOMIC_ACQUIRE)) {
+		kp_pipeline_defer(gate->stage.pipeline, &gate->stage, bio);
+		return;
+	}
+	bio->end_io = gate->end_io;
+	bio->private = gate->private;
+	__atomic_store_n(&gate->held, NULL, __ATOMIC_RELEASE);
+	bio->end_io(bio);
 }
 
 static void gate_submit(struct kp_stage *stage, struct kp_bio *bio)
 {
 	struct gate *gate = kp_container_of(stage, struct gate, stage);
 
+	if (!shared_pipelines) {
+		if (gate->held != bio) {
+			gate->end_io = bio->end_io;
+			gate->private = bio->private;
+			__atomic_store_n(&gate->open, false, __ATOMIC_RELEASE);
+		}
+		go_round(gate, bio);
+	}
 	__atomic_store_n(&gate->held, bio, __ATOMIC_RELEASE);
 }
 
 static bool gate_busy(struct kp_stage *stage)
 {
-	return __atomic_load_n(&kp_container_of(stage, struct gate, stage)->held, __ATOMIC_ACQUIRE);
+	struct gate *gate = kp_container_of(stage, struct gate, stage);
+
+	return shared_pipelines && __atomic_load_n(&gate->held, __ATOMIC_ACQUIRE);
 }
 
 static const struct kp_stage_ops gate_ops = {
@@ -103,7 +144,7 @@ static struct gate *gate_of(const struct job *job)
 
 static bool arrived(const struct job *job)
 {
-	return gate_busy(&gate_of(job)->stage);
+	return __atomic_load_n(&gate_of(job)->held, __ATOMIC_ACQUIRE);
 }
 
 static void do_io(struct job *job)
@@ -131,7 +172,9 @@ static void *run_job(void *arg)
 		.arena = job->arena,
 		.stages = stages,
 		.nr_stages = 2,
-		.device.backend = "null",
+		.device = { .backend = "null",
+			    .null = { .read_nsec = shared_pipelines ? 0 : 100000,
+				      .write_nsec = shared_pipelines ? 0 : 100000 } },
 		.depth = 4,
 		.max_io_size = BLOCK,
 	};
@@ -334,6 +377,11 @@ static void end_io(struct job *job)
 {
 	struct kp_bio *bio = gate_of(job)->held;
 
+	if (!shared_pipelines) {
+		__atomic_store_n(&gate_of(job)->open, true, __ATOMIC_RELEASE);
+		WAIT_FOR(!arrived(job), "the owner does not reap");
+		return;
+	}
 	__atomic_store_n(&gate_of(job)->held, NULL, __ATOMIC_RELEASE);
 	kp_bio_endio(bio);
 }
@@ -422,14 +470,27 @@ static void stop_jobs(void)
 	kp_arena_destroy(jobs[0].arena);
 }
 
-START_TEST(who_may_proceed)
+static void check_row(int row)
 {
-	start_jobs(wanted[_i].name);
+	start_jobs(wanted[row].name);
 	for (unsigned int i = 0; i < NR_KINDS * 2; i++) {
 		for (unsigned int j = 0; j < NR_KINDS * 2; j++)
-			check_pair(_i, i / 2, i % 2, j / 2, j % 2);
+			check_pair(row, i / 2, i % 2, j / 2, j % 2);
 	}
 	stop_jobs();
+}
+
+START_TEST(who_may_proceed)
+{
+	shared_pipelines = false;
+	check_row(_i);
+}
+END_TEST
+
+START_TEST(who_may_proceed_shared)
+{
+	shared_pipelines = true;
+	check_row(_i);
 }
 END_TEST
 
@@ -714,6 +775,7 @@ int main(void)
 	prctl(PR_SET_TIMERSLACK, 1); /* sleeps as short as they are asked for */
 	tcase_set_timeout(table, 60);
 	tcase_add_loop_test(table, who_may_proceed, 0, NR_ROWS);
+	tcase_add_loop_test(table, who_may_proceed_shared, 0, NR_ROWS);
 	tcase_add_test(table, every_row_is_checked);
 	tcase_add_test(table, options);
 	tcase_add_test(table, kernels);
