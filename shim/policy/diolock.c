@@ -627,6 +627,14 @@ static void wait_for_end(struct dio_lock *lock, const bool *ended)
 
 /* ---- taking and releasing ------------------------------------------------------------------ */
 
+/* How an I/O came through. */
+struct passage {
+	enum dio_class class; /* what it is to the inode */
+	enum dio_mode mode;   /* what it holds */
+	bool aio_mutex;	      /* and this */
+	bool demotes;	      /* X was taken to look only */
+};
+
 static enum kp_rwsem_mode rwsem_mode(enum dio_mode mode)
 {
 	return mode == SHARED ? KP_RWSEM_READ : KP_RWSEM_WRITE;
@@ -669,49 +677,85 @@ static int give_up_shared(struct dio_file *file)
 	return ret;
 }
 
-/* Take the lock and do what is to be done under it. On success *mode is what is then held. */
-static int take_by_rule(struct dio_file *file, const struct dio_rule *rule, bool async,
-			enum dio_mode *mode)
+/*
+ * Take the lock as @passage->class wants it, and look again: size and blocks may have changed while
+ * we waited. The kernel decides under the lock; who has it exclusive keeps it so.
+ */
+static int take_by_class(struct dio_file *file, const struct kp_bio *bio, struct passage *passage)
 {
-	bool drains = rule->flags & DRAINS || (async && rule->flags & AIO_DRAINS);
-	int ret = 0;
+	const struct dio_row *row = file->lock->row;
+	const struct dio_rule *rule = &row->rules[passage->class];
+	int ret = rule->flags & RETAKES ? give_up_shared(file) : 0;
 
-	*mode = rule->mode;
-	if (rule->mode == UNLOCKED)
-		return 0;
-	if (rule->flags & RETAKES)
-		ret = give_up_shared(file);
 	if (!ret)
 		ret = take(file, rule->mode);
 	if (ret)
 		return ret;
-	if (drains)
+	passage->mode = rule->mode;
+	passage->demotes = rule->flags & DEMOTES;
+	passage->class = classify(row, file->inode, bio);
+	if (passage->mode == EXCLUSIVE || row->rules[passage->class].mode != EXCLUSIVE)
+		return 0;
+	release(file, SHARED);
+	kp_count(&file->lock->stage.counters[RETAKEN], 1);
+	ret = take(file, EXCLUSIVE);
+	passage->mode = ret ? UNLOCKED : EXCLUSIVE;
+	passage->class = classify(row, file->inode, bio);
+	return ret;
+}
+
+/* XFS downgrades too when it finds that it need not have taken it exclusive. */
+static bool demotes(const struct passage *passage, const struct dio_rule *rule)
+{
+	return rule->flags & DEMOTES || (rule->mode == SHARED && passage->demotes);
+}
+
+/* Take the lock and do what is to be done under it. On success passage->mode is then held. */
+static int take_lock(struct dio_file *file, const struct kp_bio *bio, bool async,
+		     struct passage *passage)
+{
+	const struct dio_rule *rule = &file->lock->row->rules[passage->class];
+	int ret;
+
+	passage->mode = UNLOCKED;
+	if (rule->mode == UNLOCKED)
+		return 0;
+	ret = take_by_class(file, bio, passage);
+	if (ret)
+		return ret;
+	rule = &file->lock->row->rules[passage->class];
+	if (rule->flags & DRAINS || (async && rule->flags & AIO_DRAINS))
 		ret = wait_in_flight(file, KP_INODE_DIO);
 	if (ret || rule->flags & DROPS) {
-		release(file, rule->mode);
-		*mode = UNLOCKED;
-	} else if (rule->flags & DEMOTES) {
+		release(file, passage->mode);
+		passage->mode = UNLOCKED;
+	} else if (passage->mode == EXCLUSIVE && demotes(passage, rule)) {
 		kp_rwsem_downgrade(&file->rwsem);
 		kp_count(&file->lock->stage.counters[DOWNGRADES], 1);
-		*mode = SHARED;
+		passage->mode = SHARED;
 	}
 	return ret;
 }
 
-/* What comes before i_rwsem. */
-static int enter(struct dio_file *file, const struct dio_rule *rule, bool async,
-		 enum dio_mode *mode)
+/* What comes before i_rwsem, by what the I/O is then; and the lock. */
+static int enter(struct dio_file *file, const struct kp_bio *bio, bool async,
+		 struct passage *passage)
 {
-	bool mutex = async && rule->flags & AIO_MUTEX;
-	int ret = mutex ? kp_rwsem_down(&file->aio_mutex, KP_RWSEM_WRITE) : 0;
+	const struct dio_rule *rule;
+	int ret = 0;
 
+	passage->class = classify(file->lock->row, file->inode, bio);
+	rule = &file->lock->row->rules[passage->class];
+	passage->aio_mutex = async && rule->flags & AIO_MUTEX;
+	if (passage->aio_mutex)
+		ret = kp_rwsem_down(&file->aio_mutex, KP_RWSEM_WRITE);
 	if (ret)
 		return ret;
 	if (async && rule->flags & AIO_UNWRITTEN)
 		ret = wait_in_flight(file, KP_INODE_UNWRITTEN);
 	if (!ret)
-		ret = take_by_rule(file, rule, async, mode);
-	if (ret && mutex)
+		ret = take_lock(file, bio, async, passage);
+	if (ret && passage->aio_mutex)
 		kp_rwsem_up(&file->aio_mutex, KP_RWSEM_WRITE);
 	return ret;
 }
@@ -731,7 +775,7 @@ static void note_blocks(const struct dio *dio, const struct kp_bio *bio)
 	if (dio->class != PUNCH && dio->class != OVERWRITE)
 		kp_inode_set_blocks(inode, arena, dio->pos, size, KP_BLOCKS_WRITTEN);
 	if (dio->class == PUNCH)
-		kp_inode_set_blocks(inode, arena, dio->pos, size, KP_BLOCKS_HOLE);
+		kp_inode_punch(inode, arena, dio->pos, size);
 	else
 		kp_inode_extend(inode, dio->pos + size);
 }
@@ -771,7 +815,7 @@ static void dio_end_io(struct kp_bio *bio)
 
 /* ---- submission ---------------------------------------------------------------------------- */
 
-static struct dio *new_dio(struct dio_file *file, struct kp_bio *bio, enum dio_class class)
+static struct dio *new_dio(struct dio_file *file, struct kp_bio *bio)
 {
 	struct dio *dio = kp_pool_get(&file->lock->dios);
 
@@ -783,7 +827,6 @@ static struct dio *new_dio(struct dio_file *file, struct kp_bio *bio, enum dio_c
 		.private = bio->private,
 		.pos = bio->iter.pos,
 		.size = bio->iter.size,
-		.class = class,
 	};
 	return dio;
 }
@@ -807,22 +850,30 @@ static bool fills_blocks(enum dio_class class)
 	return class == PREALLOCATED || class == HOLE || class == UNALIGNED;
 }
 
+/* Now that it is known what it is: what its end releases. */
+static void set_out(struct dio *dio, const struct passage *passage, const struct dio_rule *rule,
+		    bool async)
+{
+	dio->class = passage->class;
+	dio->unwritten = async && fills_blocks(passage->class);
+	dio->owner_ends = !async && rule->flags & DROPS;
+	dio->since_ns = passage->mode ? begin_hold(dio->file->lock) : 0;
+	if (rule->until == COMPLETION || (rule->until == CALL && !async))
+		dio->hold = passage->mode;
+}
+
 /* One I/O through the lock. */
 static void carry_out(struct dio_lock *lock, struct kp_bio *bio)
 {
 	struct dio_file *file = bio->file->stage_data[lock->stage.index];
-	enum dio_class class = classify(lock->row, file->inode, bio);
-	const struct dio_rule *rule = &lock->row->rules[class];
 	bool async = !(bio->flags & KP_BIO_SYNC);
-	bool to_end = rule->until == COMPLETION || (rule->until == CALL && !async);
 	bool shared = lock->stage.pipeline->shared;
-	bool retakes = rule->flags & DROPS;
-	bool waits = (async && rule->flags & AIO_WAITS) || (!async && retakes);
-	struct dio *dio = new_dio(file, bio, class);
-	bool ended = false;
-	enum dio_mode mode;
+	struct dio *dio = new_dio(file, bio);
+	const struct dio_rule *rule;
+	struct passage passage;
+	bool waits, sleeps, retakes, ended = false;
 	uint64_t since;
-	int ret = dio ? enter(file, rule, async, &mode) : -ENOMEM;
+	int ret = dio ? enter(file, bio, async, &passage) : -ENOMEM;
 
 	if (ret) {
 		if (dio)
@@ -830,20 +881,21 @@ static void carry_out(struct dio_lock *lock, struct kp_bio *bio)
 		kp_bio_fail(bio, ret);
 		return;
 	}
-	since = mode ? begin_hold(lock) : 0;
-	dio->unwritten = async && fills_blocks(class);
-	dio->owner_ends = retakes && !async;
-	if (to_end) {
-		dio->hold = mode;
-		dio->since_ns = since;
-	}
+	rule = &lock->row->rules[passage.class];
+	retakes = rule->flags & DROPS;
+	waits = (async && rule->flags & AIO_WAITS) || (!async && retakes);
+	set_out(dio, &passage, rule, async);
+	since = dio->hold ? 0 : dio->since_ns;
+	sleeps = dio->hold == EXCLUSIVE;
 	/* In a shared pipeline others may end it at any time: no look back unless we wait. */
 	if (waits || !shared)
 		dio->ended = &ended;
-	if (shared && mode == EXCLUSIVE && to_end)
+	if (shared && sleeps)
 		kp_rwsem_sleeping(&file->rwsem);
+	if (dio->hold)
+		passage.mode = UNLOCKED; /* no longer ours */
 	submit(file, dio, bio);
-	if (!shared && !ended && mode == EXCLUSIVE && to_end)
+	if (!shared && !ended && sleeps)
 		kp_rwsem_sleeping(&file->rwsem);
 	if (async && rule->flags & AIO_UNWRITTEN_AFTER)
 		wait_in_flight(file, KP_INODE_UNWRITTEN);
@@ -851,13 +903,13 @@ static void carry_out(struct dio_lock *lock, struct kp_bio *bio)
 		wait_for_end(lock, &ended);
 	else if (!shared && !ended)
 		dio->ended = NULL;
-	if (mode && !to_end) {
-		end_hold(lock, mode, since);
-		release(file, mode);
+	if (passage.mode) {
+		end_hold(lock, passage.mode, since);
+		release(file, passage.mode);
 	}
 	if (retakes && !take(file, EXCLUSIVE))
 		release(file, EXCLUSIVE);
-	if (async && rule->flags & AIO_MUTEX)
+	if (passage.aio_mutex)
 		kp_rwsem_up(&file->aio_mutex, KP_RWSEM_WRITE);
 	if (retakes && !async)
 		pass_on(dio, bio);

@@ -4,14 +4,14 @@
 #include <linux/fiemap.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
-#include <sys/statvfs.h>
 
 #include "../core/robust.h"
 #include "inode.h"
 
-#define CHUNK_BLOCKS  (1u << 18)
-#define CHUNK_WORDS   (CHUNK_BLOCKS / 64)
-#define FS_BLOCK_SIZE 4096u /* of a file system, where there is none to ask */
+#define CHUNK_BLOCKS   (1u << 18)
+#define CHUNK_WORDS    (CHUNK_BLOCKS / 64)
+#define FS_BLOCK_SIZE  4096u /* of a file system, where there is none to ask */
+#define MAX_BLOCK_SIZE 65536
 
 /* ---- the block map ------------------------------------------------------------------------- */
 
@@ -124,6 +124,16 @@ int kp_inode_set_blocks(struct kp_inode *inode, struct kp_arena *arena, uint64_t
 	return 0;
 }
 
+int kp_inode_punch(struct kp_inode *inode, struct kp_arena *arena, uint64_t pos, uint64_t len)
+{
+	uint64_t first = kp_round_up(pos, inode->block_size);
+	uint64_t end = kp_round_down(pos + len, inode->block_size);
+
+	/* A block that is cut is zeroed in part, and stays. */
+	return first < end ? kp_inode_set_blocks(inode, arena, first, end - first, KP_BLOCKS_HOLE)
+			   : 0;
+}
+
 void kp_inode_extend(struct kp_inode *inode, uint64_t end)
 {
 	uint64_t size = kp_inode_size(inode);
@@ -174,18 +184,28 @@ static int load_blocks(struct kp_inode *inode, const struct kp_file *file)
 	return ret;
 }
 
+/*
+ * s_blocksize, which direct I/O is aligned to. What is larger than any local file system's is a
+ * transfer size, as of NFS.
+ */
+static uint32_t block_size_of(int fd)
+{
+	int size;
+
+	if (ioctl(fd, FIGETBSZ, &size) || size < (int)KP_SECTOR_SIZE || size > MAX_BLOCK_SIZE)
+		return FS_BLOCK_SIZE;
+	return size;
+}
+
 /* The first job: find out what the file is now. */
 static int load_inode(struct kp_inode *inode, const struct kp_file *file)
 {
-	struct statvfs fs;
-
 	inode->size = file->size;
 	inode->block_size = FS_BLOCK_SIZE;
 	inode->all_written = file->fd < 0 || file->block_device;
 	if (inode->all_written)
 		return 0;
-	if (!fstatvfs(file->fd, &fs) && fs.f_bsize)
-		inode->block_size = fs.f_bsize;
+	inode->block_size = block_size_of(file->fd);
 	for (unsigned int i = 0; i < KP_INODE_CHUNKS; i++) {
 		if (inode->chunks[i])
 			memset(inode->chunks[i], 0, sizeof(*inode->chunks[i]));

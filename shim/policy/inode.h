@@ -84,6 +84,9 @@ enum kp_blocks kp_inode_blocks(const struct kp_inode *inode, uint64_t pos, uint6
 int kp_inode_set_blocks(struct kp_inode *inode, struct kp_arena *arena, uint64_t pos, uint64_t len,
 			enum kp_blocks blocks);
 
+/* kp_inode_punch - whole blocks of [pos, pos + len) become holes. Any thread. 0 or -ENOMEM. */
+int kp_inode_punch(struct kp_inode *inode, struct kp_arena *arena, uint64_t pos, uint64_t len);
+
 static inline uint64_t kp_inode_size(const struct kp_inode *inode)
 {
 	return __atomic_load_n(&inode->size, __ATOMIC_RELAXED);

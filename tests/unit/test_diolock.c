@@ -365,12 +365,16 @@ static void wait_asleep(const struct job *job)
 		}                                                   \
 	} while (0)
 
-static void start_io(struct job *job, unsigned int kind, bool sync)
+static void start_at(struct job *job, enum kp_op op, uint64_t pos, uint32_t len, bool sync)
 {
-	kp_io_prepare(&job->io, kinds[kind].op, job->file, kinds[kind].pos, buffer,
-		      kinds[kind].len);
+	kp_io_prepare(&job->io, op, job->file, pos, buffer, len);
 	job->sync = sync;
 	set_state(job, START);
+}
+
+static void start_io(struct job *job, unsigned int kind, bool sync)
+{
+	start_at(job, kinds[kind].op, kinds[kind].pos, kinds[kind].len, sync);
 }
 
 static void end_io(struct job *job)
@@ -494,6 +498,58 @@ START_TEST(who_may_proceed_shared)
 }
 END_TEST
 
+/*
+ * What an I/O is to the inode is seen under the lock: while the second waited, the end of the first
+ * changed it. Then it holds what it is to hold, and an asynchronous call returns.
+ */
+static const struct {
+	const char *row;
+	enum kp_op op;
+	uint64_t pos[2]; /* of the first, a synchronous one, and of the second, a write */
+	bool sync;
+	char holds;
+} changes[] = {
+	/* No longer extending. */
+	{ "ext4-4.9", KP_OP_WRITE, { SIZE, SIZE }, false, '-' },
+	{ "ext4-5.6", KP_OP_WRITE, { SIZE, SIZE }, false, '-' },
+	{ "btrfs-4.9", KP_OP_WRITE, { SIZE, SIZE }, true, '-' },
+	/* No longer over written blocks: shared will not do. */
+	{ "ext4-5.6", KP_OP_DISCARD, { 0, 0 }, true, 'X' },
+	{ "ext4-4.9-nolock", KP_OP_DISCARD, { 0, 0 }, true, 'X' },
+	/* No longer a hole: still exclusive, once it is. */
+	{ "ext4-6.12", KP_OP_WRITE, { 32 * BLOCK, 32 * BLOCK }, true, 'X' },
+	/* No longer beyond the end: XFS downgrades. */
+	{ "xfs-5.2", KP_OP_WRITE, { SIZE + 2 * BLOCK, SIZE + BLOCK }, true, 'S' },
+};
+
+#define NR_CHANGES (sizeof(changes) / sizeof(*changes))
+
+START_TEST(decided_under_the_lock)
+{
+	bool sync = changes[_i].sync;
+
+	shared_pipelines = false;
+	start_jobs(changes[_i].row);
+	lay_out();
+	snprintf(what, sizeof(what), "%s, change %d", changes[_i].row, _i);
+	start_at(&jobs[0], changes[_i].op, changes[_i].pos[0], BLOCK, true);
+	WAIT_FOR(arrived(&jobs[0]), "the first does not come through");
+	start_at(&jobs[1], KP_OP_WRITE, changes[_i].pos[1], BLOCK, sync);
+	WAIT_FOR(is_waiting(&jobs[1]), "the second does not wait");
+	end_io(&jobs[0]);
+	WAIT_FOR(arrived(&jobs[1]), "the second does not follow");
+	if (sync)
+		wait_asleep(&jobs[1]);
+	else
+		WAIT_FOR(state_of(&jobs[1]) == RETURNED, "the call does not return");
+	ck_assert_msg(held_now() == changes[_i].holds, "%s: holds %c", what, held_now());
+	end_io(&jobs[1]);
+	WAIT_FOR(state_of(&jobs[0]) == IDLE && state_of(&jobs[1]) == IDLE, "no end");
+	ck_assert_msg(!inode->rwsem.word, "%s: something is left", what);
+	stop_jobs();
+}
+END_TEST
+
 START_TEST(every_row_is_checked)
 {
 	const struct kp_variant *variant;
@@ -573,6 +629,15 @@ START_TEST(blocks_of_a_file)
 	ck_assert_int_eq(unit_io(&unit, &io, KP_OP_DISCARD, file, 0, NULL, 4 * KIB), 0);
 	ck_assert_int_eq(kp_inode_blocks(in, 0, 4 * KIB), KP_BLOCKS_HOLE);
 	ck_assert_int_eq(kp_inode_blocks(in, 4 * KIB, 60 * KIB), KP_BLOCKS_WRITTEN);
+	/* A block that is punched in part is not a hole. */
+	ck_assert_int_eq(unit_io(&unit, &io, KP_OP_DISCARD, file, 10 * KIB, NULL, 12 * KIB), 0);
+	ck_assert_int_eq(kp_inode_blocks(in, 8 * KIB, 4 * KIB), KP_BLOCKS_WRITTEN);
+	ck_assert_int_eq(kp_inode_blocks(in, 12 * KIB, 1), KP_BLOCKS_HOLE);
+	ck_assert_int_eq(kp_inode_blocks(in, 16 * KIB, 1), KP_BLOCKS_HOLE);
+	ck_assert_int_eq(kp_inode_blocks(in, 20 * KIB, 44 * KIB), KP_BLOCKS_WRITTEN);
+	ck_assert_int_eq(unit_io(&unit, &io, KP_OP_DISCARD, file, 24 * KIB + 512, NULL, 4 * KIB),
+			 0);
+	ck_assert_int_eq(kp_inode_blocks(in, 20 * KIB, 44 * KIB), KP_BLOCKS_WRITTEN);
 	ck_assert_int_eq(unit_io(&unit, &io, KP_OP_WRITE, file, MIB, data, 4 * KIB), 0);
 	ck_assert_uint_eq(kp_inode_size(in), MIB + 4 * KIB);
 	unit_exit(&unit);
@@ -776,6 +841,7 @@ int main(void)
 	tcase_set_timeout(table, 60);
 	tcase_add_loop_test(table, who_may_proceed, 0, NR_ROWS);
 	tcase_add_loop_test(table, who_may_proceed_shared, 0, NR_ROWS);
+	tcase_add_loop_test(table, decided_under_the_lock, 0, NR_CHANGES);
 	tcase_add_test(table, every_row_is_checked);
 	tcase_add_test(table, options);
 	tcase_add_test(table, kernels);
