@@ -326,7 +326,8 @@ int kp_arena_release(struct kp_arena *arena, void *addr, size_t size);
  * @init: fills in a new object, called with the registry locked; may be NULL.
  *
  * A process that dies half-way leaves either no object or a whole one.
- * Return: 0; -ENOMEM; -ENAMETOOLONG; the error of @init.
+ * Objects live as long as the arena, which has room for 65536; the log says so once they are used
+ * up. Return: 0; -ENOMEM; -ENAMETOOLONG; the error of @init.
  */
 #define KP_KEY_MAX 256
 int kp_arena_object(struct kp_arena *arena, const char *type, const void *key, size_t key_len,
