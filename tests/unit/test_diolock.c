@@ -67,8 +67,10 @@ static void gate_submit(struct kp_stage *stage, struct kp_bio *bio)
 			gate->end_io = bio->end_io;
 			gate->private = bio->private;
 			__atomic_store_n(&gate->open, false, __ATOMIC_RELEASE);
+			__atomic_store_n(&gate->held, bio, __ATOMIC_RELEASE);
 		}
 		go_round(gate, bio);
+		return;
 	}
 	__atomic_store_n(&gate->held, bio, __ATOMIC_RELEASE);
 }
@@ -379,7 +381,7 @@ static void start_io(struct job *job, unsigned int kind, bool sync)
 
 static void end_io(struct job *job)
 {
-	struct kp_bio *bio = gate_of(job)->held;
+	struct kp_bio *bio = __atomic_load_n(&gate_of(job)->held, __ATOMIC_ACQUIRE);
 
 	if (!shared_pipelines) {
 		__atomic_store_n(&gate_of(job)->open, true, __ATOMIC_RELEASE);

@@ -28,7 +28,7 @@ struct stop {
 };
 
 static struct stop stop;
-static bool was_slow; /* the last operation */
+static __thread bool was_slow; /* the last operation */
 
 /* Dawdle between a grant and its queue: a reader that polls finds its bit meanwhile. */
 static bool slow_grants;
