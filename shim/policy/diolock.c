@@ -586,12 +586,12 @@ static void account(struct kp_rwsem_user *user, const struct kp_rwsem_op *op, ui
 static int wait_in_flight(struct dio_file *file, enum kp_inode_count count)
 {
 	struct kp_inode *inode = file->inode;
-	uint64_t start, slept = 0;
+	uint64_t start, since;
 	bool timed_out = false;
 
 	if (kp_inode_quiet(inode, count))
 		return 0;
-	start = kp_now_ns();
+	start = since = kp_now_ns();
 	for (;;) {
 		uint32_t seen = __atomic_load_n(&inode->dio_futex, __ATOMIC_ACQUIRE);
 		uint64_t timeout = LOOK_AROUND_NS;
@@ -601,10 +601,11 @@ static int wait_in_flight(struct dio_file *file, enum kp_inode_count count)
 			break;
 		if (!look_around(file, timed_out, &timeout))
 			return -ECANCELED;
-		slept = kp_futex_wait(&inode->dio_futex, seen, timeout) ? slept + timeout : 0;
-		timed_out = slept >= LOOK_AROUND_NS;
+		kp_futex_wait(&inode->dio_futex, seen, timeout);
+		/* Those that live may wake us all the time. */
+		timed_out = kp_now_ns() - since >= LOOK_AROUND_NS;
 		if (timed_out)
-			slept = 0;
+			since = kp_now_ns();
 	}
 	begin_count(file->lock);
 	kp_count_time(&file->lock->stage.counters[DIO_WAIT], kp_now_ns() - start);

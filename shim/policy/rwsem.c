@@ -844,18 +844,21 @@ static void sleep_queued(struct kp_rwsem_user *user, struct kp_rwsem_op *op, uin
 		give_up(user, op);
 		return;
 	}
+	op->timed_out = false;
 	if (!op->asleep && watch(futex, seen)) {
 		op->events[KP_RWSEM_WAKES_WATCHED]++;
 		return;
 	}
-	if (!op->asleep)
+	if (!op->asleep) {
 		op->events[KP_RWSEM_SLEEPS]++;
+		op->asleep_since_ns = kp_now_ns();
+	}
 	op->asleep = kp_futex_wait(futex, seen, timeout);
-	op->slept_ns = op->asleep ? op->slept_ns + timeout : 0;
-	op->timed_out = op->slept_ns >= KP_RWSEM_LOOK_AROUND_NS;
-	if (!op->timed_out)
+	/* By the clock: a sleep of 50 us may take many times that. */
+	if (!op->asleep || kp_now_ns() - op->asleep_since_ns < KP_RWSEM_LOOK_AROUND_NS)
 		return;
-	op->slept_ns = 0;
+	op->timed_out = true;
+	op->asleep_since_ns = kp_now_ns();
 	if (user->idle)
 		user->idle(user, true, &timeout);
 }

@@ -241,7 +241,7 @@ struct kp_rwsem_op {
 	uint64_t granted;
 	uint64_t wake;
 	uint64_t spin_until, reader_spin_until;
-	uint64_t slept_ns; /* since the last wake */
+	uint64_t asleep_since_ns; /* when asleep */
 	uint32_t events[KP_RWSEM_NR_EVENTS];
 };
 

@@ -471,6 +471,35 @@ START_TEST(polls_are_one_sleep)
 }
 END_TEST
 
+/* Polls that take longer than they were to: the dead are looked for by the clock all the same. */
+static bool poll_slowly(struct kp_rwsem_user *user, bool timed_out, uint64_t *timeout_ns)
+{
+	(void)user;
+	idle_calls[0] = timed_out ? 'd' : idle_calls[0];
+	*timeout_ns = 1000;
+	usleep(5000);
+	return idle_calls[0] != 'd';
+}
+
+START_TEST(time_passes_by_the_clock)
+{
+	struct kp_rwsem_op holder = begin(0, KP_RWSEM_WRITE);
+	uint64_t taken[2] = { 0 }, start;
+	struct kp_rwsem_user user = {
+		.sem = &sem, .job = 1, .taken = { &taken[0], &taken[1] }, .idle = poll_slowly
+	};
+
+	begin_test(_i);
+	user.rules = rules;
+	takes(&holder);
+	sem.owner = KP_RWSEM_SLEEPING;
+	idle_calls[0] = 0;
+	start = kp_now_ns();
+	ck_assert_int_eq(kp_rwsem_down(&user, KP_RWSEM_WRITE), -ECANCELED);
+	ck_assert_uint_lt(kp_now_ns() - start, 1000000000u);
+}
+END_TEST
+
 START_TEST(fast_paths)
 {
 	struct kp_rwsem_op a = begin(0, KP_RWSEM_READ), b = begin(KP_RWSEM_JOBS - 1, KP_RWSEM_READ);
@@ -899,6 +928,7 @@ int main(void)
 	tcase_add_loop_test(steps_case, repair_keeps_a_holder_that_waits, 0, FOR_EACH_RULE);
 	tcase_add_loop_test(steps_case, the_one_that_spins_may_be_dead, 0, FOR_EACH_RULE);
 	tcase_add_loop_test(steps_case, polls_are_one_sleep, 0, FOR_EACH_RULE);
+	tcase_add_loop_test(steps_case, time_passes_by_the_clock, 0, FOR_EACH_RULE);
 	tcase_add_test(steps_case, of_kernel);
 	tcase_set_timeout(stress, 0);
 	tcase_add_loop_test(stress, threads, 0, FOR_EACH_RULE);
