@@ -44,9 +44,9 @@ children() { cat "/proc/$1/task/"*/children 2>/dev/null; }
 
 now_ms() { echo $(($(date +%s%N) / 1000000)); }
 
-# all_busy JOBS: wait until all jobs of $fio have done I/O, but not until they are about to end.
+# all_busy JOBS: wait until all jobs of $fio have done I/O.
 all_busy() {
-	until=$(($(now_ms) + 1400))
+	until=$(($(now_ms) + 20000))
 	while [ "$(now_ms)" -lt $until ]; do
 		ready=0
 		for pid in $(children $fio); do ! busy "$pid" || ready=$((ready + 1)); done
@@ -56,43 +56,33 @@ all_busy() {
 	return 1
 }
 
-# kill_one OUTPUT JOBS ARG...: a round; fio's JSON in OUTPUT. Or OUTPUT.why says why not, and it
-# returns 2 when the jobs came too late for this machine.
-kill_one() {
+# run_and_kill OUTPUT JOBS ARG...: a round. One job is killed once all have done I/O; more than a
+# second later the run is ended. fio's JSON in OUTPUT, or a word in OUTPUT.why.
+run_and_kill() {
 	output=$1 jobs=$2
 	shift 2
 	rm -f "$KP_TMP/$output" "$KP_TMP/$output.why"
-	(cd "$KP_TMP" && exec $FIO --ioengine="$diolock" --time_based --runtime=2 \
+	(cd "$KP_TMP" && exec $FIO --ioengine="$diolock" --time_based --runtime=60 \
 		--output-format=json --counters="$output.counters" "$@") >"$KP_TMP/$output.text" \
 		2>"$KP_TMP/$output.err" &
 	fio=$!
-	all_busy "$jobs" || {
-		echo "$ready of $jobs jobs did I/O in time" >"$KP_TMP/$output.why"
-		kill -9 $(children $fio) $fio 2>/dev/null
-		wait $fio
-		return 2
-	}
-	set -- $(children $fio)
-	shift $(($(od -An -N1 -tu1 /dev/urandom) % jobs))
-	kill -9 "$1"
-	until=$(($(now_ms) + 30000))
+	if all_busy "$jobs"; then
+		set -- $(children $fio)
+		shift $(($(od -An -N1 -tu1 /dev/urandom) % jobs))
+		kill -9 "$1"
+		sleep 1.5
+		kill -INT $fio
+	else
+		echo "$ready of $jobs jobs did I/O in 20 s" >"$KP_TMP/$output.why"
+	fi
+	until=$(($(now_ms) + 10000))
 	while kill -0 $fio 2>/dev/null && [ "$(now_ms)" -lt $until ]; do sleep 0.1; done
-	kill -0 $fio 2>/dev/null && {
-		echo "fio does not end" >"$KP_TMP/$output.why"
+	if kill -0 $fio 2>/dev/null; then
+		[ -e "$KP_TMP/$output.why" ] || echo "fio does not end" >"$KP_TMP/$output.why"
 		kill -9 $(children $fio) $fio 2>/dev/null
-	}
-	wait $fio || return 1
+	fi
+	wait $fio || [ $? -eq 128 ] || return 1
 	sed -n '/^{/,$p' "$KP_TMP/$output.text" >"$KP_TMP/$output"
-}
-
-# run_and_kill OUTPUT JOBS ARG...: the same, up to three times when the jobs come too late.
-run_and_kill() {
-	for _ in 1 2 3; do
-		status=0
-		kill_one "$@" || status=$?
-		[ "$status" -eq 2 ] || break
-	done
-	return "$status"
 }
 
 # one_null VARIANT OUTPUT DEPTH
@@ -125,7 +115,7 @@ judge() {
 	jq -r '.jobs[] | "\(.jobname) \(.job_runtime) ms, \(.read.total_ios + .write.total_ios +
 		.trim.total_ios) I/Os, error \(.error), slowest \([.read, .write, .trim |
 		.lat_ns.max // 0] | max / 1e6 | floor) ms"' "$KP_TMP/$2" >"$KP_TMP/jobs"
-	survivors=$(jq '[.jobs[] | select(.job_runtime >= 2000 and
+	survivors=$(jq '[.jobs[] | select(.job_runtime >= 1500 and
 		.read.total_ios + .write.total_ios + .trim.total_ios > 0)] | length' "$KP_TMP/$2")
 	[ "$survivors" -eq $(($3 - 1)) ] || { cat "$KP_TMP/jobs"; fail "$what: $survivors survivors"; }
 	jq -e '[.jobs[] | .error] | add == 0' "$KP_TMP/$2" >/dev/null ||
