@@ -3,7 +3,8 @@
  * The lock as it is used: each overtaking forced and counted, threads and processes at it by the
  * million, and SIGKILL after each step that a job makes on its way into the lock and out of it.
  *
- * The lock is compiled in again, with a stop after each step; waiters look for the dead sooner.
+ * The lock is compiled in again, with a stop after each step; after a kill waiters look for the
+ * dead sooner.
  * time limit: 120
  */
 #include <check.h>
@@ -30,23 +31,24 @@ struct stop {
 static struct stop stop;
 static __thread bool was_slow; /* the last operation */
 
-/* Dawdle between a grant and its queue: a reader that polls finds its bit meanwhile. */
-static bool slow_grants;
+/* Dawdle after this step, so that others come to one that is rare; 0: none. */
+static int slow_step;
 
 static void come_to(enum stop_kind kind, int at)
 {
-	if (slow_grants && kind == STOP_AFTER && at == KP_RWSEM_AT_MARK_WAKE)
+	if (slow_step && kind == STOP_AFTER && at == slow_step)
 		usleep(200);
 	was_slow |= kind != STOP_HOLDS;
 	if (stop.kind == kind && stop.at == at && !--stop.times)
 		kill(getpid(), SIGKILL);
 }
 
-#define KP_RWSEM_BEFORE(at)	come_to(STOP_BEFORE, at)
-#define KP_RWSEM_STEPPED(at)	come_to(STOP_AFTER, at)
-#define KP_RWSEM_LOCKED()	come_to(STOP_LOCKED, 0)
-#define KP_RWSEM_UNLOCKED()	come_to(STOP_UNLOCKED, 0)
-#define KP_RWSEM_LOOK_AROUND_NS 20000000u
+#define KP_RWSEM_BEFORE(at)  come_to(STOP_BEFORE, at)
+#define KP_RWSEM_STEPPED(at) come_to(STOP_AFTER, at)
+#define KP_RWSEM_LOCKED()    come_to(STOP_LOCKED, 0)
+#define KP_RWSEM_UNLOCKED()  come_to(STOP_UNLOCKED, 0)
+static uint64_t look_around_ns = 100000000;
+#define KP_RWSEM_LOOK_AROUND_NS look_around_ns
 #include "../../shim/policy/rwsem.c" // NOLINT(bugprone-suspicious-include)
 
 #define FOR_EACH_RULE kp_nr_rwsem_rules
@@ -569,8 +571,8 @@ static void tally(struct kp_rwsem_user *user, const struct kp_rwsem_op *op, uint
 
 static bool recover_dead(struct kp_rwsem_user *user, bool timed_out, uint64_t *timeout_ns)
 {
-	/* Some poll, as a job does that has I/O in flight. */
-	if (user->job % 2 || stop.at == KP_RWSEM_AT_GRANTED)
+	/* Where one dies, some poll, as a job does that has I/O in flight. */
+	if ((user->job % 2 && look_around_ns == 20000000) || stop.at == KP_RWSEM_AT_GRANTED)
 		*timeout_ns = 50000;
 	/* To come to the steps of a waiter that gives up. */
 	if (!timed_out && stop.kind == STOP_AFTER && stop.at >= KP_RWSEM_AT_LEAVE_WORD &&
@@ -837,6 +839,16 @@ static int wait_for(pid_t pid, const char *name, const char *problem)
 	return status;
 }
 
+/* The step that others have to linger at, so that a job comes to @at. */
+static int slowed_for(int at)
+{
+	if (at == KP_RWSEM_AT_GRANTED) /* between a grant and its queue: who polls finds its bit */
+		return KP_RWSEM_AT_MARK_WAKE;
+	if (at == KP_RWSEM_AT_WAKE_TRIED) /* with the lock released, somebody spins */
+		return KP_RWSEM_AT_SPIN_BEGIN;
+	return 0;
+}
+
 /* Contender 0 dies at @where; the others go on, and leave nothing in the lock at the end. */
 static void die_at(struct stop where, const char *name)
 {
@@ -844,7 +856,8 @@ static void die_at(struct stop where, const char *name)
 	int status;
 
 	new_arena(where.rules);
-	slow_grants = where.kind == STOP_AFTER && where.at == KP_RWSEM_AT_GRANTED;
+	slow_step = where.kind == STOP_AFTER ? slowed_for(where.at) : 0;
+	look_around_ns = 20000000;
 	for (unsigned int i = 1; i <= SURVIVORS; i++)
 		pid[i] = fork_contender(i, UINT32_MAX, (struct stop){ 0 });
 	pid[0] = fork_contender(0, UINT32_MAX, where);
