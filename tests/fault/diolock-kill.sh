@@ -42,7 +42,11 @@ busy() {
 # children PID: the jobs of a fio.
 children() { cat "/proc/$1/task/"*/children 2>/dev/null; }
 
-now_ms() { echo $(($(date +%s%N) / 1000000)); }
+# now_ms: by a clock that nobody sets.
+now_ms() {
+	read -r up _ </proc/uptime
+	echo $((${up%.*} * 1000 + 1${up#*.} * 10 - 1000))
+}
 
 # all_busy JOBS: wait until all jobs of $fio have done I/O.
 all_busy() {

@@ -270,6 +270,22 @@ static void finish(struct contender *c)
 	}
 }
 
+/* Drop what no later step looks at, so that fewer states differ. */
+static void forget(struct contender *c)
+{
+	struct kp_rwsem_op op = { .at = c->op.at,
+				  .mode = c->op.mode,
+				  .job = c->op.job,
+				  .no_reader_spin = c->op.no_reader_spin };
+
+	if (c->phase == GOING && c->asked == KP_RWSEM_SLEEP)
+		c->op = op;
+	else if (c->phase == HOLDING)
+		c->op = (struct kp_rwsem_op){ .mode = op.mode, .job = op.job };
+	else if (c->phase == IDLE || c->phase == OVER)
+		memset(&c->op, 0, sizeof(c->op));
+}
+
 /* One step of the contender's own operation, or of the rescue of a dead one. */
 static void step(const struct state *before, int i, uint64_t now)
 {
@@ -303,6 +319,7 @@ static void step(const struct state *before, int i, uint64_t now)
 		c->asked = KP_RWSEM_GO_ON;
 		finish(c);
 	}
+	forget(c);
 	snprintf(what, sizeof(what), "%d%s", at, now > 1 ? "late" : "");
 	visit(&s, i, what);
 }
