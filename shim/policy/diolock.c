@@ -72,7 +72,7 @@ struct dio_row {
 };
 
 /* clang-format off */
-#define NO_LOCK	 { UNLOCKED, SUBMISSION, 0 }
+#define NO_LOCK	 { UNLOCKED, SUBMISSION, 0 } /* unless somebody punches a hole */
 #define S	 { SHARED, CALL, 0 }
 #define X	 { EXCLUSIVE, CALL, 0 }
 #define X_SUBMIT { EXCLUSIVE, SUBMISSION, 0 }
@@ -128,7 +128,7 @@ static const struct dio_row rows[] = {
 			.until = "4.8",
 			.commit = "before 16c54688592c",
 			.summary = "dioread_nolock: reads take no lock, overwrites drop it meanwhile",
-			.omits = "EXT4_STATE_DIOREAD_LOCK, which a hole punch sets; as ext4-4.8",
+			.omits = "as ext4-4.8",
 		},
 		.rwsem = "4.9",
 		.rules = {
@@ -711,6 +711,19 @@ static bool demotes(const struct passage *passage, const struct dio_rule *rule)
 	return rule->flags & DEMOTES || (rule->mode == SHARED && passage->demotes);
 }
 
+/*
+ * A read that takes no lock, while somebody punches a hole: as reads without dioread_nolock. ext4
+ * looks at EXT4_STATE_DIOREAD_LOCK for that, btrfs at BTRFS_INODE_READDIO_NEED_LOCK.
+ */
+static int take_until_submitted(struct dio_file *file, struct passage *passage)
+{
+	int ret = take(file, EXCLUSIVE);
+
+	if (!ret)
+		passage->mode = EXCLUSIVE;
+	return ret;
+}
+
 /* Take the lock and do what is to be done under it. On success passage->mode is then held. */
 static int take_lock(struct dio_file *file, const struct kp_bio *bio, bool async,
 		     struct passage *passage)
@@ -720,13 +733,17 @@ static int take_lock(struct dio_file *file, const struct kp_bio *bio, bool async
 
 	passage->mode = UNLOCKED;
 	if (rule->mode == UNLOCKED)
-		return 0;
+		return kp_inode_reads_locked(file->inode) ? take_until_submitted(file, passage) : 0;
 	ret = take_by_class(file, bio, passage);
 	if (ret)
 		return ret;
 	rule = &file->lock->row->rules[passage->class];
+	if (passage->class == PUNCH)
+		kp_inode_lock_reads(file->inode, file->job);
 	if (rule->flags & DRAINS || (async && rule->flags & AIO_DRAINS))
 		ret = wait_in_flight(file, KP_INODE_DIO);
+	if (ret && passage->class == PUNCH)
+		kp_inode_resume_reads(file->inode, file->job);
 	if (ret || rule->flags & DROPS) {
 		release(file, passage->mode);
 		passage->mode = UNLOCKED;
@@ -801,6 +818,8 @@ static void dio_end_io(struct kp_bio *bio)
 	if (dio->unwritten)
 		kp_inode_end(file->inode, file->job, KP_INODE_UNWRITTEN);
 	kp_inode_end(file->inode, file->job, KP_INODE_DIO);
+	if (dio->class == PUNCH)
+		kp_inode_resume_reads(file->inode, file->job);
 	if (dio->hold) {
 		end_hold(file->lock, dio->hold, dio->since_ns);
 		release(file, dio->hold);

@@ -249,6 +249,7 @@ static void bury(struct kp_inode *inode, unsigned int job, struct kp_inode_lost 
 	for (unsigned int i = 0; i < KP_INODE_NR_COUNTS; i++)
 		lost->in_flight +=
 			__atomic_exchange_n(&inode->jobs[job].in_flight[i], 0, __ATOMIC_SEQ_CST);
+	kp_inode_resume_reads(inode, job);
 	kp_futex_wake(&inode->dio_futex, INT_MAX);
 	__atomic_store_n(&inode->jobs[job].user, 0, __ATOMIC_RELEASE);
 }

@@ -285,9 +285,13 @@ static bool is_unwritten(unsigned int kind, bool sync)
 	return !sync && (kind == 2 || kind == 3 || kind == 7);
 }
 
-/* Does an I/O with @second wait while one with @first is in flight? */
-static bool has_to_wait(const char *first, const char *second, bool first_unwritten)
+/* Does an I/O with @second wait while one with @first is in flight, of kind @first_kind? */
+static bool has_to_wait(const char *first, const char *second, unsigned int first_kind,
+			bool first_unwritten)
 {
+	/* What takes no lock does while somebody punches. */
+	if (first_kind == NR_KINDS - 1 && second[0] == '-')
+		return true;
 	if (second[0] != '-' && (first[1] == 'X' || (first[1] == 'S' && second[0] == 'X')))
 		return true;
 	return strchr(second + 2, 'd') || (first_unwritten && strchr(second + 2, 'u'));
@@ -418,7 +422,7 @@ static void check_pair(unsigned int row, unsigned int first, bool first_sync, un
 		       bool second_sync)
 {
 	const char *a = cell(row, first, first_sync), *b = cell(row, second, second_sync);
-	bool waits = has_to_wait(a, b, is_unwritten(first, first_sync));
+	bool waits = has_to_wait(a, b, first, is_unwritten(first, first_sync));
 
 	snprintf(what, sizeof(what), "%s: %s %s, then %s %s", wanted[row].name,
 		 first_sync ? "sync" : "async", kinds[first].name, second_sync ? "sync" : "async",
