@@ -14,7 +14,7 @@ need_command jq
 [ -z "$KP_SANITIZE" ] || skip "a killed job under a sanitizer says so itself"
 diolock=$(engine diolock)
 rounds=${KP_ROUNDS:-1}
-recovered=0
+recovered=0 untold=0
 
 # The real file: on a disk in memory where we may make one, since the limit of a second is for the
 # lock, and a disk that others use too may need longer for a synced write.
@@ -60,6 +60,8 @@ all_busy() {
 	return 1
 }
 
+control='' # not empty: nobody is killed
+
 # run_and_kill OUTPUT JOBS ARG...: a round. One job is killed once all have done I/O; more than a
 # second later the run is ended. fio's JSON in OUTPUT, or a word in OUTPUT.why.
 run_and_kill() {
@@ -73,7 +75,7 @@ run_and_kill() {
 	if all_busy "$jobs"; then
 		set -- $(children $fio)
 		shift $(($(od -An -N1 -tu1 /dev/urandom) % jobs))
-		kill -9 "$1"
+		[ -n "$control" ] || kill -9 "$1"
 		sleep 1.5
 		kill -INT $fio
 	else
@@ -112,6 +114,21 @@ one_real() {
 		--name=punch --rw=randtrim --bs=64k --offset=4m --size=2m --iodepth=1 --rate_iops=500
 }
 
+# slowest OUTPUT: ms of the slowest I/O.
+slowest() {
+	jq '[.jobs[] | .read, .write, .trim | .lat_ns.max // 0] | max / 1e6 | floor' "$KP_TMP/$1"
+}
+
+# without_kill VARIANT OUTPUT: the same, of three runs at a time in which nobody is killed: what this
+# machine takes by itself now.
+without_kill() {
+	control=1
+	for i in 1 2 3; do "one_${2##*.}" "$1" "$2.$i" 16 & done
+	wait
+	control=''
+	for i in 1 2 3; do slowest "$2.$i"; done | sort -n | tail -n 1
+}
+
 # judge VARIANT OUTPUT JOBS
 judge() {
 	what="$1, $2"
@@ -126,13 +143,18 @@ judge() {
 		{ cat "$KP_TMP/jobs"; fail "$what: errors"; }
 	limit=1000
 	[ "$3" -eq 4 ] || limit=$limit_ms
-	jq -e "[.jobs[] | .read, .write, .trim | .lat_ns.max // 0] | max < $limit * 1000000" \
-		"$KP_TMP/$2" >/dev/null || {
+	if [ "$(slowest "$2")" -ge $limit ]; then
 		cat "$KP_TMP/jobs"
-		fail "$what: an I/O took more than $limit ms; waits for the lock $(counter \
-			"$KP_TMP/$2.counters" "read_wait_max_ns") and $(counter "$KP_TMP/$2.counters" \
-			"write_wait_max_ns") ns at most"
-	}
+		without=$(without_kill "$1" "$2")
+		[ "$without" -lt $((limit / 2)) ] || {
+			say "$what: $(slowest "$2") ms, but $without ms with nobody killed: a busy machine"
+			untold=$((untold + 1))
+			return
+		}
+		fail "$what: an I/O took $(slowest "$2") ms, with nobody killed $without ms; waits for
+			the lock $(counter "$KP_TMP/$2.counters" "read_wait_max_ns") and $(counter \
+			"$KP_TMP/$2.counters" "write_wait_max_ns") ns at most"
+	fi
 	rm -f "$real/f.$2"
 	recovered=$((recovered + $(counter "$KP_TMP/$2.counters" "recovered_locks + .total.recovered_dio")))
 }
@@ -173,4 +195,6 @@ while [ $round -lt "$rounds" ]; do
 	round=$((round + 1))
 done
 say "$rounds rounds of every variant; recovered from the dead: $recovered places and I/Os"
+[ $untold -eq 0 ] || say "in $untold of them this machine was too slow by itself to tell"
+[ $untold -le $((rounds * 2)) ] || skip "too busy a machine: $untold runs do not tell"
 [ $recovered -gt 0 ] || [ "$rounds" -lt 3 ] || fail "nothing was ever recovered"
