@@ -146,7 +146,7 @@ judge() {
 	if [ "$(slowest "$2")" -ge $limit ]; then
 		cat "$KP_TMP/jobs"
 		without=$(without_kill "$1" "$2")
-		[ "$without" -lt $((limit / 2)) ] || {
+		[ "$without" -lt $((limit / 4)) ] || {
 			say "$what: $(slowest "$2") ms, but $without ms with nobody killed: a busy machine"
 			untold=$((untold + 1))
 			return
