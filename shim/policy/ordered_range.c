@@ -182,11 +182,18 @@ static bool drained(const struct kp_file *file, uint32_t id)
 	return file->fd < 0 || fcntl(file->fd, F_OFD_GETLK, &lock) || lock.l_type == F_UNLCK;
 }
 
+/* Was it written there? Who died waiting for a part of its range had not begun with any. */
+static bool was_written(const struct kp_range *range)
+{
+	return range->write && __atomic_load_n(&range->first->granted, __ATOMIC_ACQUIRE);
+}
+
 /* Give up what a dead owner had in a bucket. */
-static void bury(struct kp_range_owner *owner, struct bucket *bucket, struct kp_file *file,
-		 uint32_t dead)
+static void bury_in_bucket(struct kp_range_owner *owner, struct bucket *bucket,
+			   struct kp_file *file, uint32_t dead)
 {
 	struct kp_range **link = &bucket->head;
+	bool found = false;
 
 	lock_bucket(owner, bucket);
 	while (*link) {
@@ -196,13 +203,34 @@ static void bury(struct kp_range_owner *owner, struct bucket *bucket, struct kp_
 			link = &range->next;
 			continue;
 		}
-		if (range->write)
+		if (was_written(range))
 			owner->lost(owner, file, range->start, range->end);
 		__atomic_store_n(link, range->next, __ATOMIC_RELEASE);
+		found = true;
 	}
-	__atomic_fetch_add(&bucket->wake, 1, __ATOMIC_RELAXED);
+	if (found)
+		__atomic_fetch_add(&bucket->wake, 1, __ATOMIC_RELAXED);
 	unlock_bucket(bucket);
-	syscall(SYS_futex, &bucket->wake, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+	if (found)
+		syscall(SYS_futex, &bucket->wake, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+/*
+ * All that @dead had in the file, if nothing of its I/O can reach it any more. Its ranges lie in
+ * many buckets: who has found it out in one must not wait for it in the next.
+ */
+static void bury(struct kp_range_owner *owner, struct kp_range_table *table, struct kp_file *file,
+		 uint32_t dead)
+{
+	if (!drained(file, dead))
+		return;
+	for (unsigned int i = 0; i < NR_BUCKETS; i++) {
+		struct bucket *bucket = &table->buckets[i];
+
+		/* The dead add nothing: a bucket that is empty now has nothing of theirs. */
+		if (__atomic_load_n(&bucket->head, __ATOMIC_ACQUIRE))
+			bury_in_bucket(owner, bucket, file, dead);
+	}
 }
 
 void kp_range_leftover(struct kp_range_table *table,
@@ -210,7 +238,7 @@ void kp_range_leftover(struct kp_range_table *table,
 {
 	for (unsigned int i = 0; i < NR_BUCKETS; i++) {
 		for (struct kp_range *r = table->buckets[i].head; r; r = r->next) {
-			if (r->write)
+			if (was_written(r))
 				visit(arg, r->start, r->end);
 		}
 	}
@@ -245,11 +273,12 @@ static int wait_turn(struct kp_range_owner *owner, struct bucket *bucket, uint32
 }
 
 /* Wait until nobody before @range in its bucket has what it needs. */
-static int wait_in_bucket(struct kp_range_owner *owner, struct bucket *bucket, struct kp_file *file,
-			  struct kp_range *range)
+static int wait_in_bucket(struct kp_range_owner *owner, struct kp_range_table *table,
+			  struct kp_file *file, struct kp_range *range)
 {
+	struct bucket *bucket = bucket_of(table, range->start);
 	struct kp_pipeline *pl = owner->pipeline;
-	uint64_t start = kp_now_ns(), looked = start, now = start;
+	uint64_t start = kp_now_ns(), looked = 0, now = start;
 	int ret = 0;
 
 	__atomic_fetch_add(&bucket->waiters, 1, __ATOMIC_SEQ_CST);
@@ -265,13 +294,14 @@ static int wait_in_bucket(struct kp_range_owner *owner, struct bucket *bucket, s
 		unlock_bucket(bucket);
 		if (!blocker || ret)
 			break;
+		/* At once, since it may be long dead, and then now and again. */
+		if (id != owner->id && now - looked >= LOOK_NS) {
+			looked = now;
+			if (kp_liveness_dead(pl->arena, id))
+				bury(owner, table, file, id);
+		}
 		ret = wait_turn(owner, bucket, id, seen);
 		now = kp_now_ns();
-		if (now - looked >= LOOK_NS) {
-			looked = now;
-			if (kp_liveness_dead(pl->arena, id) && drained(file, id))
-				bury(owner, bucket, file, id);
-		}
 		if (now - start >= GIVE_UP_NS && kp_pipeline_terminating(pl))
 			ret = -EINTR;
 	}
@@ -295,6 +325,7 @@ int kp_range_lock(struct kp_range_owner *owner, struct kp_range_table *table, st
 		parts[nr] = (struct kp_range){
 			.start = pos,
 			.end = kp_min(end, granule_end),
+			.first = parts,
 			.owner = owner->id,
 			.write = write,
 		};
@@ -304,12 +335,13 @@ int kp_range_lock(struct kp_range_owner *owner, struct kp_range_table *table, st
 		unlock_bucket(bucket);
 		if (free)
 			continue;
-		ret = wait_in_bucket(owner, bucket, file, &parts[nr]);
+		ret = wait_in_bucket(owner, table, file, &parts[nr]);
 		if (ret) {
 			kp_range_unlock(owner, table, parts, nr + 1);
 			return ret;
 		}
 	}
+	__atomic_store_n(&parts->granted, true, __ATOMIC_RELEASE);
 	return 0;
 }
 

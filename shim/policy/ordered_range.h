@@ -21,8 +21,10 @@ struct kp_range_table; /* of one file, in the arena */
 struct kp_range {
 	struct kp_range *next;
 	uint64_t start, end; /* bytes, end excluded */
+	const struct kp_range *first; /* of the whole range */
 	uint32_t owner;
 	bool write;
+	bool granted; /* atomic; of the first: all parts are free, the I/O may have begun */
 } __attribute__((aligned(64)));
 
 /* struct kp_range_owner - a pipeline that takes ranges. Its own memory. */
@@ -30,7 +32,10 @@ struct kp_range_owner {
 	struct kp_pipeline *pipeline;
 	struct kp_stage *stage; /* waits flush what is below it */
 	uint32_t id;		/* kp_liveness_join() */
-	/* A job died while it wrote [start, end): what is there now is unknown. Owner's thread. */
+	/*
+	 * A job died while it wrote [start, end): what is there now is unknown. Not for what it had
+	 * only waited for. Owner's thread.
+	 */
 	void (*lost)(struct kp_range_owner *owner, struct kp_file *file, uint64_t start,
 		     uint64_t end);
 	uint64_t *wait_ns; /* KP_COUNTER_TIMES: how long a range was not free */
