@@ -561,6 +561,12 @@ void kp_pipeline_flush(struct kp_pipeline *pl, struct kp_stage *from);
 int kp_pipeline_wait(struct kp_pipeline *pl, struct kp_stage *from);
 
 /*
+ * kp_pipeline_wait_for - kp_pipeline_wait() until @done, which an end_io sets (atomic, release).
+ * When nothing is in flight that could set it, an I/O was lost: says so and aborts.
+ */
+void kp_pipeline_wait_for(struct kp_pipeline *pl, struct kp_stage *from, const bool *done);
+
+/*
  * kp_below_lock - enter the stages below the one with threads of its own.
  *
  * They are written for one thread. In a shared pipeline the threaded stage takes this around

@@ -300,6 +300,18 @@ int kp_pipeline_wait(struct kp_pipeline *pl, struct kp_stage *from)
 	return reap_device(pl, 1, &look_around);
 }
 
+void kp_pipeline_wait_for(struct kp_pipeline *pl, struct kp_stage *from, const bool *done)
+{
+	while (!__atomic_load_n(done, __ATOMIC_ACQUIRE)) {
+		int ret = kp_pipeline_wait(pl, from);
+
+		if (ret < 0 && !__atomic_load_n(done, __ATOMIC_ACQUIRE)) {
+			kp_log("an I/O was lost: %s", strerror(-ret));
+			abort();
+		}
+	}
+}
+
 int kp_pipeline_poll(struct kp_pipeline *pl)
 {
 	return reap_device(pl, 0, NULL);
@@ -348,14 +360,7 @@ int kp_submit_wait(struct kp_pipeline *pl, struct kp_io *io)
 	io->done = false;
 	io->bio.flags |= KP_BIO_SYNC;
 	start_io(pl, io);
-	while (!io->done) {
-		int ret = kp_pipeline_wait(pl, NULL);
-
-		if (ret < 0 && !io->done) {
-			kp_log("an I/O was lost: %s", strerror(-ret));
-			abort();
-		}
-	}
+	kp_pipeline_wait_for(pl, NULL, &io->done);
 	return io->bio.status;
 }
 
