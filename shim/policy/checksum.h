@@ -72,14 +72,17 @@ enum checksum_counter {
 
 /* struct checksum_shared - one file, in the arena, for all jobs. */
 struct checksum_shared {
-	struct kp_csum_tree *tree;
-	struct kp_range_table *ranges;
+	struct kp_csum_tree tree;
+	struct kp_range_table ranges;
+	int error;	       /* of the first open, for all: the sums could not be loaded */
 	uint32_t sync_writers; /* atomic; fsyncs and O_SYNC writes in progress */
 	bool told_mismatch;    /* atomic; said once per file and run */
 	bool told_no_data;
 	bool told_distance;
-	bool writes; /* atomic; somebody opened it for writing */
 	bool block_device;
+	bool writes; /* somebody opened it for writing, and the old sums are gone for good */
+	/* Protects 'writes'. Robust: who dies inside has not set it. Nothing nests inside. */
+	pthread_mutex_t lock;
 	char sums[256];	 /* sums=FILE, made out for this file; empty: none */
 	char path[4096]; /* the file itself */
 	struct kp_file_key key;

@@ -119,7 +119,7 @@ void checksum_finish_io(struct csum_io *io)
 		take_result(io);
 	if (io->sync_writer)
 		__atomic_fetch_sub(&io->file->shared->sync_writers, 1, __ATOMIC_RELAXED);
-	kp_range_unlock(&io->cs->owner, io->file->shared->ranges, io->parts, io->nr_parts);
+	kp_range_unlock(&io->cs->owner, &io->file->shared->ranges, io->parts, io->nr_parts);
 	bio->end_io = io->end_io;
 	bio->private = io->private;
 	put_io(io);
@@ -136,7 +136,7 @@ static void fail_early(struct csum_io *io, int error)
 /* What a sector holds is not known any more. */
 static void lose(struct checksum *cs, struct checksum_file *cf, uint64_t sector, uint64_t nr)
 {
-	kp_csum_tree_clear(cf->shared->tree, sector, nr);
+	kp_csum_tree_clear(&cf->shared->tree, sector, nr);
 	checksum_count(cs, CSUM_LOST, nr);
 }
 
@@ -156,7 +156,7 @@ static void write_ended(struct csum_io *io)
 		lose(io->cs, io->file, first_sector(io), io->nr);
 		return;
 	}
-	ret = kp_csum_tree_set(io->file->shared->tree, first_sector(io), io->sums, io->nr);
+	ret = kp_csum_tree_set(&io->file->shared->tree, first_sector(io), io->sums, io->nr);
 	if (ret)
 		kp_bio_error(io->bio, ret);
 }
@@ -239,7 +239,7 @@ static void io_ended(struct kp_bio *bio)
 		write_ended(io);
 		break;
 	case KP_OP_DISCARD:
-		kp_csum_tree_clear(io->file->shared->tree, first_sector(io), io->nr);
+		kp_csum_tree_clear(&io->file->shared->tree, first_sector(io), io->nr);
 		break;
 	}
 	checksum_finish_io(io);
@@ -482,7 +482,7 @@ static int read_old(struct csum_io *io, unsigned int i, char *data, size_t *got)
 	uint64_t sector = first_sector(io) + i;
 	uint32_t sum;
 	uint64_t have;
-	bool check = kp_csum_tree_lookup(io->file->shared->tree, sector, &sum, &have, 1) &&
+	bool check = kp_csum_tree_lookup(&io->file->shared->tree, sector, &sum, &have, 1) &&
 		     !io->file->no_data;
 
 	checksum_count(cs, CSUM_RMW_READS, 1);
@@ -536,7 +536,7 @@ static void start_read(struct csum_io *io)
 
 	if (io->file->no_data)
 		tell_no_data(io);
-	io->verify = kp_csum_tree_lookup(io->file->shared->tree, first_sector(io), io->sums,
+	io->verify = kp_csum_tree_lookup(&io->file->shared->tree, first_sector(io), io->sums,
 					 io->have, io->nr);
 	if (!aligned(io)) {
 		if (io->verify || io->cs->options.mirrors > 1)
@@ -588,7 +588,7 @@ static int take_range(struct csum_io *io)
 			       cs->options.mirrors, (unsigned long long)io->file->distance);
 		return -EINVAL;
 	}
-	ret = kp_range_lock(&cs->owner, io->file->shared->ranges, file, io->parts, start, end,
+	ret = kp_range_lock(&cs->owner, &io->file->shared->ranges, file, io->parts, start, end,
 			    io->bio->op != KP_OP_READ);
 	if (ret)
 		return ret;

@@ -15,55 +15,28 @@
 #include "../core/liveness.h"
 #include "ordered_range.h"
 
-#define NR_BUCKETS  1024u
+#define NR_BUCKETS  KP_RANGE_BUCKETS
 #define SPINS	    100u
 #define LOOK_NS	    100000000ull   /* look that often whether who has the range lives */
 #define POLL_NS	    200000ull	   /* and that often for completions of our own */
 #define GIVE_UP_NS  10000000000ull /* after this long, when the run is to end */
 #define DRAIN_START (1ull << 62)   /* where the locks lie that kp_range_open() takes */
 
-struct bucket {
-	/*
-	 * The id of who holds the bucket, or 0. Protects 'head' and the list; nothing nests inside
-	 * it. A dead holder is replaced.
-	 */
-	uint32_t lock;
-	uint32_t wake;	  /* futex: changes when a range was given back that others wait for */
-	uint32_t waiters; /* atomic; how many there may be */
-	struct kp_range *head;
-} __attribute__((aligned(64)));
-
-struct kp_range_table {
-	struct bucket buckets[NR_BUCKETS];
-};
-
-int kp_range_table_get(struct kp_arena *arena, const struct kp_file_key *key,
-		       struct kp_range_table **table)
-{
-	void *object;
-	int ret = kp_arena_object(arena, "ordered_range", key, sizeof(*key),
-				  sizeof(struct kp_range_table), NULL, NULL, &object);
-
-	if (!ret)
-		*table = object;
-	return ret;
-}
-
-static struct bucket *bucket_of(struct kp_range_table *table, uint64_t pos)
+static struct kp_range_bucket *bucket_of(struct kp_range_table *table, uint64_t pos)
 {
 	return &table->buckets[pos / KP_RANGE_GRANULE % NR_BUCKETS];
 }
 
 /* ---- a bucket's lock ----------------------------------------------------------------------- */
 
-static bool try_lock(struct bucket *bucket, uint32_t holder, uint32_t id)
+static bool try_lock(struct kp_range_bucket *bucket, uint32_t holder, uint32_t id)
 {
 	return __atomic_compare_exchange_n(&bucket->lock, &holder, id, false, __ATOMIC_ACQUIRE,
 					   __ATOMIC_RELAXED);
 }
 
 /* Somebody has it, for a few dozen instructions unless it is off the CPU, or dead. */
-static void lock_slowly(const struct kp_range_owner *owner, struct bucket *bucket)
+static void lock_slowly(const struct kp_range_owner *owner, struct kp_range_bucket *bucket)
 {
 	for (unsigned int i = 1; !try_lock(bucket, 0, owner->id); i++) {
 		uint32_t holder;
@@ -81,13 +54,13 @@ static void lock_slowly(const struct kp_range_owner *owner, struct bucket *bucke
 	}
 }
 
-static void lock_bucket(const struct kp_range_owner *owner, struct bucket *bucket)
+static void lock_bucket(const struct kp_range_owner *owner, struct kp_range_bucket *bucket)
 {
 	if (!try_lock(bucket, 0, owner->id))
 		lock_slowly(owner, bucket);
 }
 
-static void unlock_bucket(struct bucket *bucket)
+static void unlock_bucket(struct kp_range_bucket *bucket)
 {
 	__atomic_store_n(&bucket->lock, 0, __ATOMIC_RELEASE);
 }
@@ -100,7 +73,7 @@ static bool conflicts(const struct kp_range *a, const struct kp_range *b)
 }
 
 /* The first in the list before @range that it has to wait for. With the bucket locked. */
-static const struct kp_range *find_blocker(const struct bucket *bucket,
+static const struct kp_range *find_blocker(const struct kp_range_bucket *bucket,
 					   const struct kp_range *range)
 {
 	for (const struct kp_range *r = bucket->head; r != range; r = r->next) {
@@ -111,7 +84,7 @@ static const struct kp_range *find_blocker(const struct bucket *bucket,
 }
 
 /* Append @range; as find_blocker(). With the bucket locked. */
-static const struct kp_range *append(struct bucket *bucket, struct kp_range *range)
+static const struct kp_range *append(struct kp_range_bucket *bucket, struct kp_range *range)
 {
 	const struct kp_range *blocker = NULL;
 	struct kp_range **link;
@@ -124,7 +97,7 @@ static const struct kp_range *append(struct bucket *bucket, struct kp_range *ran
 	return blocker;
 }
 
-static void unlink_range(struct bucket *bucket, const struct kp_range *range)
+static void unlink_range(struct kp_range_bucket *bucket, const struct kp_range *range)
 {
 	struct kp_range **link = &bucket->head;
 
@@ -136,7 +109,7 @@ static void unlink_range(struct bucket *bucket, const struct kp_range *range)
 static void give_back(const struct kp_range_owner *owner, struct kp_range_table *table,
 		      const struct kp_range *range)
 {
-	struct bucket *bucket = bucket_of(table, range->start);
+	struct kp_range_bucket *bucket = bucket_of(table, range->start);
 	bool wake;
 
 	lock_bucket(owner, bucket);
@@ -189,7 +162,7 @@ static bool was_written(const struct kp_range *range)
 }
 
 /* Give up what a dead owner had in a bucket. */
-static void bury_in_bucket(struct kp_range_owner *owner, struct bucket *bucket,
+static void bury_in_bucket(struct kp_range_owner *owner, struct kp_range_bucket *bucket,
 			   struct kp_file *file, uint32_t dead)
 {
 	struct kp_range **link = &bucket->head;
@@ -225,7 +198,7 @@ static void bury(struct kp_range_owner *owner, struct kp_range_table *table, str
 	if (!drained(file, dead))
 		return;
 	for (unsigned int i = 0; i < NR_BUCKETS; i++) {
-		struct bucket *bucket = &table->buckets[i];
+		struct kp_range_bucket *bucket = &table->buckets[i];
 
 		/* The dead add nothing: a bucket that is empty now has nothing of theirs. */
 		if (__atomic_load_n(&bucket->head, __ATOMIC_ACQUIRE))
@@ -247,7 +220,8 @@ void kp_range_leftover(struct kp_range_table *table,
 /* ---- waiting ------------------------------------------------------------------------------- */
 
 /* Sleep until @bucket changes; not long while completions of ours may come in. */
-static void sleep_on(const struct kp_range_owner *owner, struct bucket *bucket, uint32_t seen)
+static void sleep_on(const struct kp_range_owner *owner, struct kp_range_bucket *bucket,
+		     uint32_t seen)
 {
 	struct kp_pipeline *pl = owner->pipeline;
 	bool busy = pl->shared || __atomic_load_n(&pl->device->in_flight, __ATOMIC_RELAXED);
@@ -259,7 +233,7 @@ static void sleep_on(const struct kp_range_owner *owner, struct bucket *bucket, 
 }
 
 /* One turn of a wait for @blocker, the id of who has the range. */
-static int wait_turn(struct kp_range_owner *owner, struct bucket *bucket, uint32_t blocker,
+static int wait_turn(struct kp_range_owner *owner, struct kp_range_bucket *bucket, uint32_t blocker,
 		     uint32_t seen)
 {
 	struct kp_pipeline *pl = owner->pipeline;
@@ -276,7 +250,7 @@ static int wait_turn(struct kp_range_owner *owner, struct bucket *bucket, uint32
 static int wait_in_bucket(struct kp_range_owner *owner, struct kp_range_table *table,
 			  struct kp_file *file, struct kp_range *range)
 {
-	struct bucket *bucket = bucket_of(table, range->start);
+	struct kp_range_bucket *bucket = bucket_of(table, range->start);
 	struct kp_pipeline *pl = owner->pipeline;
 	uint64_t start = kp_now_ns(), looked = 0, now = start;
 	int ret = 0;
@@ -318,7 +292,7 @@ int kp_range_lock(struct kp_range_owner *owner, struct kp_range_table *table, st
 	/* Upwards, so that two that overlap cannot each wait for what the other has. */
 	for (uint64_t pos = start; pos < end; nr++) {
 		uint64_t granule_end = kp_round_down(pos, KP_RANGE_GRANULE) + KP_RANGE_GRANULE;
-		struct bucket *bucket = bucket_of(table, pos);
+		struct kp_range_bucket *bucket = bucket_of(table, pos);
 		bool free;
 		int ret;
 

@@ -3,6 +3,9 @@
  * The checksum policy: its decisions, and whole I/Os through the stage on real files: corruption,
  * torn writes, copies, I/O that is not aligned, sums across runs.
  */
+#include <stdarg.h>
+#include <sys/syscall.h>
+
 #include "policy/checksum.h"
 #include "unit.h"
 
@@ -759,6 +762,150 @@ START_TEST(sums_file)
 }
 END_TEST
 
+/* ---- what survives a power cut ------------------------------------------------------------- */
+
+static struct {
+	char text[4096]; /* "unlink NAME;", "rename NAME;", "fsync NAME;": in their order */
+	bool slow;	 /* unlink takes its time */
+	bool unlinking, unlinked;
+} calls;
+
+static void record(const char *call, const char *path)
+{
+	size_t used = strlen(calls.text);
+	const char *base = strrchr(path, '/');
+
+	snprintf(calls.text + used, sizeof(calls.text) - used, "%s %s;", call,
+		 base ? base + 1 : path);
+}
+
+/* In place of libc's. */
+int unlink(const char *path)
+{
+	long ret;
+
+	record("unlink", path);
+	__atomic_store_n(&calls.unlinking, true, __ATOMIC_SEQ_CST);
+	if (calls.slow)
+		usleep(200000);
+	ret = syscall(SYS_unlinkat, AT_FDCWD, path, 0);
+	__atomic_store_n(&calls.unlinked, true, __ATOMIC_SEQ_CST);
+	return ret;
+}
+
+int rename(const char *from, const char *to)
+{
+	record("rename", to);
+	return syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
+}
+
+int fsync(int fd)
+{
+	char link[64], path[512] = "";
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	if (readlink(link, path, sizeof(path) - 1) > 0)
+		record("fsync", path);
+	return syscall(SYS_fsync, fd);
+}
+
+static const char *base_of(const char *path)
+{
+	return strrchr(path, '/') + 1;
+}
+
+static void expect_calls(const char *format, ...)
+{
+	char expected[1024];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(expected, sizeof(expected), format, args);
+	va_end(args);
+	ck_assert_str_eq(calls.text, expected);
+	calls.text[0] = '\0';
+}
+
+/*
+ * Before the first write the old sums are gone from the disk; the new ones get there after the data
+ * that they are of.
+ */
+START_TEST(sums_order)
+{
+	char folder[512];
+
+	begin_sums("inline");
+	snprintf(folder, sizeof(folder), "%s", test.path);
+	*strrchr(folder, '/') = '\0';
+	start();
+	fill_file();
+	calls.text[0] = '\0';
+	kp_pipeline_destroy(test.unit.pl);
+	test.unit.pl = NULL;
+	kp_arena_finish(test.unit.arena);
+	expect_calls("fsync %s;fsync %s.%d.tmp;rename %s;fsync %s;", base_of(test.path),
+		     base_of(sums_path), (int)getpid(), base_of(sums_path), base_of(folder));
+	next_run(O_RDONLY);
+	calls.text[0] = '\0';
+	next_run(O_RDWR); /* the reader has changed nothing */
+	expect_calls("unlink %s;fsync %s;", base_of(sums_path), base_of(folder));
+	unlink(sums_path);
+	end();
+}
+END_TEST
+
+static void *open_for_writing(void *arg)
+{
+	struct kp_pipeline *pl;
+	struct kp_file *file;
+
+	(void)arg;
+	ck_assert_int_eq(kp_pipeline_create(&pl, &test.unit.config), 0);
+	ck_assert_int_eq(kp_file_open(pl, test.path, O_RDWR, 0, &file), 0);
+	kp_pipeline_destroy(pl);
+	return NULL;
+}
+
+/* Nor does the second job write before the first has removed them. */
+START_TEST(sums_order_of_two_jobs)
+{
+	pthread_t thread;
+
+	begin_sums("inline");
+	start();
+	fill_file();
+	next_run(O_RDONLY);
+	calls.slow = true;
+	calls.unlinking = calls.unlinked = false;
+	ck_assert_int_eq(pthread_create(&thread, NULL, open_for_writing, NULL), 0);
+	while (!__atomic_load_n(&calls.unlinking, __ATOMIC_SEQ_CST))
+		usleep(1000);
+	open_for_writing(NULL);
+	ck_assert(__atomic_load_n(&calls.unlinked, __ATOMIC_SEQ_CST));
+	calls.slow = false;
+	pthread_join(thread, NULL);
+	end();
+}
+END_TEST
+
+/* Each of several jobs is refused, and one line says why. */
+START_TEST(sums_refused_once)
+{
+	begin_sums("inline");
+	unit_make_file(sums_path, "bad", 3);
+	unit_start(&test.unit);
+	unit_nr_said = 0;
+	for (int i = 0; i < 4; i++)
+		ck_assert_int_eq(kp_file_open(test.unit.pl, test.path, O_RDWR, 0, &test.file),
+				 -EINVAL);
+	ck_assert_uint_eq(unit_nr_said, 1);
+	ck_assert_msg(strstr(unit_said, "cut off"), "%s", unit_said);
+	ck_assert_int_eq(access(sums_path, F_OK), 0);
+	unlink(sums_path);
+	end();
+}
+END_TEST
+
 static void change_sums(off_t at, int value)
 {
 	int fd = open(sums_path, O_RDWR);
@@ -902,6 +1049,9 @@ int main(void)
 	tcase_add_test(tcase, sums_file);
 	tcase_add_test(tcase, sums_refused);
 	tcase_add_test(tcase, sums_of_others);
+	tcase_add_test(tcase, sums_order);
+	tcase_add_test(tcase, sums_order_of_two_jobs);
+	tcase_add_test(tcase, sums_refused_once);
 	tcase_add_test(tcase, bad_options);
 	tcase_add_test(tcase, sync_writers);
 	suite_add_tcase(suite, tcase);
