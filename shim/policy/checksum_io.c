@@ -195,7 +195,6 @@ static unsigned int verify(struct csum_io *io)
 	for (unsigned int i = 0; iter.size; i += 64) {
 		uint64_t step = kp_min(iter.size, 64ull * KP_CSUM_SECTOR);
 
-		io->bad[i / 64] = 0;
 		if (io->have[i / 64])
 			bad += compare(io, i, &iter);
 		else
@@ -536,6 +535,8 @@ static void start_read(struct csum_io *io)
 
 	if (io->file->no_data)
 		tell_no_data(io);
+	/* All of it: what lies behind a short read is not compared. */
+	memset(io->bad, 0, (io->nr + 63) / 64 * sizeof(*io->bad));
 	io->verify = kp_csum_tree_lookup(&io->file->shared->tree, first_sector(io), io->sums,
 					 io->have, io->nr);
 	if (!aligned(io)) {

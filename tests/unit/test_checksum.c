@@ -575,6 +575,28 @@ START_TEST(unaligned_onto_bad)
 }
 END_TEST
 
+/* Behind the end of a short read nothing is judged, whatever the I/O before found there. */
+START_TEST(bad_before_short)
+{
+	const uint64_t len = 128 * 4096;
+
+	begin("libaio", "inline");
+	start();
+	fill_file();
+	for (uint64_t i = 0; i < 128; i++)
+		flip_bit(i * 32768);
+	ck_assert_int_eq(do_io(KP_OP_READ, 0, test.memory, len, NULL), -EIO);
+	ck_assert_int_eq(do_io(KP_OP_WRITE, 0, test.model, len, NULL), 0);
+	flip_bit(3 * 32768);
+	ck_assert_int_eq(truncate(test.path, 25 * 4096), 0);
+	memset(test.memory, 'x', len);
+	ck_assert_int_eq(do_io(KP_OP_READ, 0, test.memory, len, NULL), -EIO);
+	for (uint64_t i = 32 * 4096; i < len; i++)
+		ck_assert_int_eq(test.memory[i], 'x');
+	end();
+}
+END_TEST
+
 /* Sectors that were never written, and discarded ones, have no sum and are not verified. */
 START_TEST(no_sums)
 {
@@ -1041,6 +1063,7 @@ int main(void)
 	tcase_add_test(tcase, mirrors_all_bad);
 	tcase_add_loop_test(tcase, unaligned, 0, any);
 	tcase_add_test(tcase, unaligned_onto_bad);
+	tcase_add_test(tcase, bad_before_short);
 	tcase_add_test(tcase, no_sums);
 	tcase_add_loop_test(tcase, failed_writes, 0, NR_WAYS);
 	tcase_add_loop_test(tcase, corrupting_device, 0, NR_WAYS);
