@@ -95,6 +95,62 @@ static void put_io(struct csum_io *io)
 	kp_pool_put(&cs->ios, io);
 }
 
+/* ---- sync writers -------------------------------------------------------------------------- */
+
+#define LOOK_NS 100000000ull /* look that often whether a sync writer lives */
+
+static uint32_t *sync_writers_of(struct csum_io *io)
+{
+	return &io->file->shared->sync_writers[io->cs->owner.id];
+}
+
+/* An O_SYNC write or an fsync begins: others look at it while it runs. */
+static void begin_sync(struct csum_io *io)
+{
+	uint32_t *last = &io->file->shared->last_sync_writer;
+	uint32_t seen = __atomic_load_n(last, __ATOMIC_RELAXED);
+
+	while (seen < io->cs->owner.id &&
+	       !__atomic_compare_exchange_n(last, &seen, io->cs->owner.id, true, __ATOMIC_RELAXED,
+					    __ATOMIC_RELAXED))
+		;
+	io->sync_writer = true;
+	__atomic_fetch_add(sync_writers_of(io), 1, __ATOMIC_RELAXED);
+}
+
+/* Any thread. */
+static void end_sync(struct csum_io *io)
+{
+	__atomic_fetch_sub(sync_writers_of(io), 1, __ATOMIC_RELAXED);
+}
+
+/* A job that was killed counts no more. Ids of the dead are not handed out again. */
+static bool bury_sync_writer(struct checksum *cs, struct checksum_shared *shared, uint32_t id)
+{
+	uint64_t now = kp_now_ns();
+
+	if (id == cs->owner.id || now - cs->looked < LOOK_NS)
+		return false;
+	cs->looked = now;
+	if (!kp_liveness_dead(cs->stage.pipeline->arena, id))
+		return false;
+	__atomic_store_n(&shared->sync_writers[id], 0, __ATOMIC_RELAXED);
+	return true;
+}
+
+/* inode->sync_writers */
+static bool has_sync_writers(struct checksum *cs, struct checksum_shared *shared)
+{
+	uint32_t last = __atomic_load_n(&shared->last_sync_writer, __ATOMIC_RELAXED);
+
+	for (uint32_t id = 1; id <= last; id++) {
+		if (__atomic_load_n(&shared->sync_writers[id], __ATOMIC_RELAXED) &&
+		    !bury_sync_writer(cs, shared, id))
+			return true;
+	}
+	return false;
+}
+
 /* ---- completion; any thread ---------------------------------------------------------------- */
 
 /* The result of the sectors is that of the bio, for the part of them that it covers. */
@@ -118,7 +174,7 @@ void checksum_finish_io(struct csum_io *io)
 	if (io->shadow)
 		take_result(io);
 	if (io->sync_writer)
-		__atomic_fetch_sub(&io->file->shared->sync_writers, 1, __ATOMIC_RELAXED);
+		end_sync(io);
 	kp_range_unlock(&io->cs->owner, &io->file->shared->ranges, io->parts, io->nr_parts);
 	bio->end_io = io->end_io;
 	bio->private = io->private;
@@ -340,7 +396,7 @@ static void submit_write(struct csum_io *io, struct kp_bio *bio, bool whole, uin
 	bool async = cs->row->async(&decision);
 
 	if (async && cs->row->sync_writers && cs->options.sync_writers &&
-	    __atomic_load_n(&io->file->shared->sync_writers, __ATOMIC_RELAXED))
+	    has_sync_writers(cs, io->file->shared))
 		async = false;
 	if (async) {
 		queue_work(cs, io, bio, req_sync);
@@ -553,14 +609,10 @@ static void start_read(struct csum_io *io)
 
 static void start_write(struct csum_io *io)
 {
-	struct checksum_file *cf = io->file;
 	int ret = 0;
 
-	if (io->cs->options.sync_writers &&
-	    (io->bio->flags & KP_BIO_DSYNC || io->bio->file->dsync)) {
-		io->sync_writer = true;
-		__atomic_fetch_add(&cf->shared->sync_writers, 1, __ATOMIC_RELAXED);
-	}
+	if (io->cs->options.sync_writers && (io->bio->flags & KP_BIO_DSYNC || io->bio->file->dsync))
+		begin_sync(io);
 	if (!aligned(io))
 		ret = widen_write(io);
 	if (ret)
@@ -629,8 +681,7 @@ static void submit_sync(struct checksum *cs, struct kp_bio *bio)
 	struct csum_io *io = cs->options.sync_writers ? get_io(cs, bio) : NULL;
 
 	if (io) {
-		io->sync_writer = true;
-		__atomic_fetch_add(&io->file->shared->sync_writers, 1, __ATOMIC_RELAXED);
+		begin_sync(io);
 		hook(io, bio);
 	}
 	kp_below_lock(cs->stage.pipeline);

@@ -3,8 +3,10 @@
  * The checksum policy: its decisions, and whole I/Os through the stage on real files: corruption,
  * torn writes, copies, I/O that is not aligned, sums across runs.
  */
+#include <signal.h>
 #include <stdarg.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 
 #include "policy/checksum.h"
 #include "unit.h"
@@ -1042,6 +1044,42 @@ START_TEST(sync_writers)
 }
 END_TEST
 
+/* A job that is killed in the middle of a sync write is not one for ever. */
+START_TEST(killed_sync_writer)
+{
+	int fds[2], status;
+	char byte;
+	pid_t pid;
+
+	begin("null", "always_async");
+	test.options.sync_writers = true;
+	ck_assert_int_eq(pipe(fds), 0);
+	pid = fork();
+	if (!pid) {
+		struct kp_io io;
+
+		test.unit.config.device.null.write_nsec = 1000000000u;
+		unit_start(&test.unit);
+		test.file = unit_open(&test.unit, test.path, O_RDWR | O_SYNC);
+		kp_io_prepare(&io, KP_OP_WRITE, test.file, MIB, test.memory, 4096);
+		if (kp_submit(test.unit.pl, &io) || write(fds[1], "x", 1) != 1)
+			_exit(1);
+		pause();
+	}
+	ck_assert_int_eq(read(fds[0], &byte, 1), 1);
+	start();
+	ck_assert_int_eq(do_io(KP_OP_WRITE, 0, test.memory, 4096, NULL), 0);
+	ck_assert_uint_eq(counter(CSUM_BIOS_INLINE), 1);
+	kill(pid, SIGKILL);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	usleep(150000);
+	ck_assert_int_eq(do_io(KP_OP_WRITE, 0, test.memory, 4096, NULL), 0);
+	ck_assert_uint_eq(counter(CSUM_BIOS_INLINE), 1);
+	ck_assert_uint_eq(counter(CSUM_BIOS_ASYNC), 1);
+	end();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("checksum");
@@ -1077,6 +1115,7 @@ int main(void)
 	tcase_add_test(tcase, sums_refused_once);
 	tcase_add_test(tcase, bad_options);
 	tcase_add_test(tcase, sync_writers);
+	tcase_add_test(tcase, killed_sync_writer);
 	suite_add_tcase(suite, tcase);
 	return unit_run(suite);
 }
