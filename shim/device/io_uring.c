@@ -7,19 +7,12 @@
 #include <liburing.h>
 #include <poll.h>
 #include <stdlib.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
-#include "../stage.h"
+#include "request.h"
 
 #define REGISTERED_FILES 64u
 #define MAX_ENTRIES	 32768u
-
-struct uring_request {
-	struct kp_bio *bio; /* NULL: the poll on wake_fd */
-	uint64_t bytes, done;
-	struct iovec *iov;
-};
 
 struct uring_device {
 	struct kp_device device;
@@ -27,9 +20,8 @@ struct uring_device {
 	bool ring_made;
 	bool files_registered;
 	struct iovec buffers; /* registered memory, empty: none */
-	struct kp_pool requests;
-	struct kp_pool iovs;
-	struct uring_request wake;
+	struct kp_requests requests;
+	struct kp_request wake; /* the poll on wake_fd */
 };
 
 static struct uring_device *uring_device(struct kp_device *device)
@@ -46,7 +38,7 @@ static bool in_registered(const struct uring_device *uring, const struct iovec *
 }
 
 /* @nr pieces of memory at @iov, which live as long as the request if they are several. */
-static void prepare_iov(struct uring_device *uring, struct uring_request *request,
+static void prepare_iov(struct uring_device *uring, struct kp_request *request,
 			struct io_uring_sqe *sqe, const struct iovec *iov, unsigned int nr)
 {
 	struct kp_bio *bio = request->bio;
@@ -71,7 +63,7 @@ static void prepare_iov(struct uring_device *uring, struct uring_request *reques
 	}
 }
 
-static void prepare_data(struct uring_device *uring, struct uring_request *request,
+static void prepare_data(struct uring_device *uring, struct kp_request *request,
 			 struct io_uring_sqe *sqe)
 {
 	struct kp_bio *bio = request->bio;
@@ -83,7 +75,7 @@ static void prepare_data(struct uring_device *uring, struct uring_request *reque
 }
 
 /* Put a request, or what is left of it, on the submission queue. With the device locked. */
-static void hold(struct uring_device *uring, struct uring_request *request)
+static void hold(struct uring_device *uring, struct kp_request *request)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&uring->ring);
 	const struct kp_bio *bio = request->bio;
@@ -109,41 +101,18 @@ static void hold(struct uring_device *uring, struct uring_request *request)
 	io_uring_sqe_set_data(sqe, request);
 }
 
-/* A free request, or NULL. With the device locked. */
-static struct uring_request *get_request(struct uring_device *uring, struct kp_bio *bio)
-{
-	struct uring_request *request = kp_pool_get(&uring->requests);
-
-	if (!request)
-		return NULL;
-	request->bio = bio;
-	request->bytes = kp_request_bytes(bio);
-	request->done = 0;
-	if (bio->next || bio->nr_vecs > 1)
-		request->iov = kp_pool_get(&uring->iovs);
-	else
-		request->iov = NULL;
-	return request;
-}
-
 static void uring_submit(struct kp_stage *stage, struct kp_bio *bio)
 {
 	struct kp_device *device = kp_stage_device(stage);
 	struct uring_device *uring = uring_device(device);
-	struct uring_request *request;
+	struct kp_request *request;
 
 	if (bio->op == KP_OP_DISCARD || bio->op == KP_OP_SYNC_RANGE) {
 		kp_pipeline_flush(stage->pipeline, stage);
 		kp_device_sync(bio);
 		return;
 	}
-	kp_device_lock(device);
-	while (!(request = get_request(uring, bio))) {
-		kp_device_unlock(device);
-		kp_pipeline_wait(stage->pipeline, stage);
-		kp_device_lock(device);
-	}
-	kp_device_account(device, bio);
+	request = kp_request_begin(device, &uring->requests, bio);
 	hold(uring, request);
 	kp_device_started(device, !device->in_flight);
 	kp_device_unlock(device);
@@ -193,22 +162,8 @@ static void take_wake(struct uring_device *uring)
 	arm_wake(uring);
 }
 
-static void end_request(struct uring_device *uring, struct uring_request *request, int error)
-{
-	struct kp_bio *bio = request->bio;
-	uint64_t done = request->done;
-
-	kp_device_lock(&uring->device);
-	if (request->iov)
-		kp_pool_put(&uring->iovs, request->iov);
-	kp_pool_put(&uring->requests, request);
-	kp_device_unlock(&uring->device);
-	kp_request_end(bio, done, error);
-	kp_device_ended(&uring->device, 1);
-}
-
 /* One completion. Return: requests ended, 0 or 1. */
-static unsigned int complete(struct uring_device *uring, struct uring_request *request, int result)
+static unsigned int complete(struct uring_device *uring, struct kp_request *request, int result)
 {
 	int error = kp_min(result, 0);
 
@@ -220,7 +175,7 @@ static unsigned int complete(struct uring_device *uring, struct uring_request *r
 		uring_flush(&uring->device.stage);
 		return 0;
 	}
-	end_request(uring, request, error);
+	kp_request_finish(&uring->device, &uring->requests, request, error);
 	return 1;
 }
 
@@ -231,7 +186,7 @@ static unsigned int reap_ready(struct uring_device *uring, bool *woken)
 	unsigned int ended = 0;
 
 	while (!io_uring_peek_cqe(&uring->ring, &cqe)) {
-		struct uring_request *request = io_uring_cqe_get_data(cqe);
+		struct kp_request *request = io_uring_cqe_get_data(cqe);
 		int result = cqe->res;
 
 		io_uring_cqe_seen(&uring->ring, cqe);
@@ -325,11 +280,7 @@ static int uring_init(struct kp_stage *stage, const struct kp_stage_config *stag
 
 	(void)stage_config;
 	(void)config;
-	/* Guarded by the device's lock, not by the pools' own. */
-	ret = kp_pool_init(&uring->requests, sizeof(struct uring_request), depth, false);
-	if (!ret)
-		ret = kp_pool_init(&uring->iovs, KP_REQUEST_IOV * sizeof(struct iovec), depth,
-				   false);
+	ret = kp_requests_init(&uring->requests, sizeof(struct kp_request), depth);
 	if (!ret)
 		ret = make_ring(uring, depth + 1);
 	if (ret) {
@@ -349,8 +300,7 @@ static void uring_exit(struct kp_stage *stage)
 
 	if (uring->ring_made)
 		io_uring_queue_exit(&uring->ring);
-	kp_pool_exit(&uring->requests);
-	kp_pool_exit(&uring->iovs);
+	kp_requests_exit(&uring->requests);
 }
 
 const struct kp_device_ops kp_io_uring_device = {

@@ -6,27 +6,23 @@
 #include <libaio.h>
 #include <poll.h>
 #include <stdlib.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
-#include "../stage.h"
+#include "request.h"
 
 struct aio_request {
+	struct kp_request request;
 	struct iocb iocb;
-	struct kp_bio *bio; /* NULL: the poll on wake_fd */
-	uint64_t bytes, done;
-	struct iovec *iov;
 };
 
 struct aio_device {
 	struct kp_device device;
 	io_context_t context;
-	struct kp_pool requests;
-	struct kp_pool iovs; /* one per request, at the same index; touched by vectors only */
+	struct kp_requests requests;
 	struct iocb **held;
 	unsigned int nr_held;
 	struct io_event *events;
-	struct aio_request wake;
+	struct aio_request wake; /* the poll on wake_fd */
 };
 
 static struct aio_device *aio_device(struct kp_device *device)
@@ -34,8 +30,10 @@ static struct aio_device *aio_device(struct kp_device *device)
 	return kp_container_of(device, struct aio_device, device);
 }
 
-static void prepare(struct aio_device *aio, struct aio_request *request)
+static void prepare(struct aio_device *aio, struct aio_request *aio_request)
 {
+	struct kp_request *request = &aio_request->request;
+	struct iocb *iocb = &aio_request->iocb;
 	struct kp_bio *bio = request->bio;
 	uint64_t pos = bio->iter.pos + request->done;
 	struct iovec one = { 0 }, *iov = request->iov ? request->iov : &one;
@@ -45,41 +43,24 @@ static void prepare(struct aio_device *aio, struct aio_request *request)
 
 	if (nr == 1) {
 		if (read)
-			io_prep_pread(&request->iocb, fd, iov->iov_base, iov->iov_len, pos);
+			io_prep_pread(iocb, fd, iov->iov_base, iov->iov_len, pos);
 		else
-			io_prep_pwrite(&request->iocb, fd, iov->iov_base, iov->iov_len, pos);
+			io_prep_pwrite(iocb, fd, iov->iov_base, iov->iov_len, pos);
 	} else {
 		assert(request->iov); /* a bio of several segments has them */
 		if (read)
-			io_prep_preadv(&request->iocb, fd, iov, nr, pos);
+			io_prep_preadv(iocb, fd, iov, nr, pos);
 		else
-			io_prep_pwritev(&request->iocb, fd, iov, nr, pos);
+			io_prep_pwritev(iocb, fd, iov, nr, pos);
 	}
-	request->iocb.data = request;
+	iocb->data = aio_request;
 }
 
-/* A free request, or NULL. With the device locked. */
-static struct aio_request *get_request(struct aio_device *aio, struct kp_bio *bio)
+/* Put a request, or what is left of it, behind those that flush hands over. Locked. */
+static void hold(struct aio_device *aio, struct aio_request *request)
 {
-	struct aio_request *request = kp_pool_get(&aio->requests);
-
-	if (!request)
-		return NULL;
-	request->bio = bio;
-	request->bytes = kp_request_bytes(bio);
-	request->done = 0;
-	if (bio->next || bio->nr_vecs > 1)
-		request->iov = kp_pool_get(&aio->iovs);
-	else
-		request->iov = NULL;
-	return request;
-}
-
-static void put_request(struct aio_device *aio, struct aio_request *request)
-{
-	if (request->iov)
-		kp_pool_put(&aio->iovs, request->iov);
-	kp_pool_put(&aio->requests, request);
+	prepare(aio, request);
+	aio->held[aio->nr_held++] = &request->iocb;
 }
 
 static void aio_submit(struct kp_stage *stage, struct kp_bio *bio)
@@ -94,15 +75,8 @@ static void aio_submit(struct kp_stage *stage, struct kp_bio *bio)
 		kp_device_sync(bio);
 		return;
 	}
-	kp_device_lock(device);
-	while (!(request = get_request(aio, bio))) {
-		kp_device_unlock(device);
-		kp_pipeline_wait(stage->pipeline, stage);
-		kp_device_lock(device);
-	}
-	kp_device_account(device, bio);
-	prepare(aio, request);
-	aio->held[aio->nr_held++] = &request->iocb;
+	request = kp_request_begin(device, &aio->requests, bio);
+	hold(aio, request);
 	kp_device_started(device, !device->in_flight);
 	kp_device_unlock(device);
 }
@@ -124,18 +98,6 @@ static struct aio_request *take_refused(struct aio_device *aio)
 	return request;
 }
 
-static void end_request(struct aio_device *aio, struct aio_request *request, int error)
-{
-	struct kp_bio *bio = request->bio;
-	uint64_t done = request->done;
-
-	kp_device_lock(&aio->device);
-	put_request(aio, request);
-	kp_device_unlock(&aio->device);
-	kp_request_end(bio, done, error);
-	kp_device_ended(&aio->device, 1);
-}
-
 static void aio_flush(struct kp_stage *stage)
 {
 	struct aio_device *aio = aio_device(kp_stage_device(stage));
@@ -155,7 +117,7 @@ static void aio_flush(struct kp_stage *stage)
 		more = aio->nr_held;
 		kp_device_unlock(&aio->device);
 		if (refused)
-			end_request(aio, refused, ret);
+			kp_request_finish(&aio->device, &aio->requests, &refused->request, ret);
 		else if (ret == -EAGAIN)
 			usleep(10); /* the kernel is out of requests */
 	} while (more);
@@ -179,14 +141,21 @@ static void take_wake(struct aio_device *aio)
 	arm_wake(aio);
 }
 
-/* Go on with a request after a short transfer. */
-static void continue_request(struct aio_device *aio, struct aio_request *request)
+/* One completion. Return: requests ended, 0 or 1. */
+static unsigned int complete(struct aio_device *aio, struct aio_request *aio_request, long result)
 {
+	struct kp_request *request = &aio_request->request;
+	int error;
+
+	if (!kp_transfer_more(request->bio, request->bytes, &request->done, result, &error)) {
+		kp_request_finish(&aio->device, &aio->requests, request, error);
+		return 1;
+	}
 	kp_device_lock(&aio->device);
-	prepare(aio, request);
-	aio->held[aio->nr_held++] = &request->iocb;
+	hold(aio, aio_request);
 	kp_device_unlock(&aio->device);
 	aio_flush(&aio->device.stage);
+	return 0;
 }
 
 static int aio_reap(struct kp_device *device, unsigned int min, const struct timespec *timeout)
@@ -214,17 +183,12 @@ static int aio_reap(struct kp_device *device, unsigned int min, const struct tim
 		kp_device_fence(device);
 		for (int i = 0; i < ret; i++) {
 			struct aio_request *request = aio->events[i].data;
-			int error;
 
 			if (request == &aio->wake) {
 				take_wake(aio);
 				woken = true;
-			} else if (kp_transfer_more(request->bio, request->bytes, &request->done,
-						    (long)aio->events[i].res, &error)) {
-				continue_request(aio, request);
 			} else {
-				end_request(aio, request, error);
-				ended++;
+				ended += complete(aio, request, (long)aio->events[i].res);
 			}
 		}
 	} while (ended < min && ret > 0 && !woken);
@@ -244,10 +208,7 @@ static int aio_init(struct kp_stage *stage, const struct kp_stage_config *stage_
 	aio->events = calloc(depth + 1, sizeof(*aio->events));
 	if (!aio->held || !aio->events)
 		return -ENOMEM;
-	/* Guarded by the device's lock, not by the pools' own. */
-	ret = kp_pool_init(&aio->requests, sizeof(struct aio_request), depth, false);
-	if (!ret)
-		ret = kp_pool_init(&aio->iovs, KP_REQUEST_IOV * sizeof(struct iovec), depth, false);
+	ret = kp_requests_init(&aio->requests, sizeof(struct aio_request), depth);
 	if (!ret)
 		ret = io_setup(depth + 1, &aio->context);
 	if (ret == -EAGAIN)
@@ -264,8 +225,7 @@ static void aio_exit(struct kp_stage *stage)
 
 	if (aio->context)
 		io_destroy(aio->context);
-	kp_pool_exit(&aio->requests);
-	kp_pool_exit(&aio->iovs);
+	kp_requests_exit(&aio->requests);
 	free(aio->held);
 	free(aio->events);
 }
