@@ -339,6 +339,7 @@ struct kp_device {
 	/* With lock: the owner ended requests; for waiting threads but the owner. */
 	pthread_cond_t progress;
 	unsigned int progress_seq;
+	unsigned int waiting; /* such threads: each request that ends may be what one waits for */
 };
 
 /**
@@ -596,6 +597,9 @@ void kp_pipeline_wait_for(struct kp_pipeline *pl, struct kp_stage *from, const b
  */
 void kp_below_lock(struct kp_pipeline *pl);
 void kp_below_unlock(struct kp_pipeline *pl);
+
+/* kp_pipeline_busy - does a stage hold bios that its threads will hand on? Owner. */
+bool kp_pipeline_busy(const struct kp_pipeline *pl);
 
 /* kp_pipeline_drain - wait until nothing is in flight. Owner. */
 void kp_pipeline_drain(struct kp_pipeline *pl);
