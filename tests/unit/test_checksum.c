@@ -722,6 +722,36 @@ START_TEST(deep_queue_split)
 }
 END_TEST
 
+#define MANY 128
+
+/*
+ * Workers that wait for a place in the device while the owner waits for many I/Os to end: it must
+ * not sleep until all are over that are in the device.
+ */
+START_TEST(more_pieces_than_places)
+{
+	static struct kp_io ios[MANY];
+	uint64_t begun;
+
+	begin("null", "async");
+	test.unit.config.depth = MANY;
+	test.unit.config.device.null = (struct kp_null_options){ .mbps = 200 };
+	start();
+	begun = kp_now_ns();
+	for (int i = 0; i < MANY; i++) {
+		kp_io_prepare(&ios[i], KP_OP_WRITE, test.file, i * 128 * KIB, test.memory,
+			      128 * KIB);
+		ck_assert_int_eq(kp_submit(test.unit.pl, &ios[i]), 0);
+	}
+	kp_commit(test.unit.pl);
+	ck_assert_int_eq(kp_reap(test.unit.pl, MANY, MANY, NULL), MANY);
+	/* 16 MiB at 200 MB/s take 84 ms. */
+	ck_assert_uint_lt(kp_now_ns() - begun, 400 * 1000000ull);
+	ck_assert_uint_eq(counter(CSUM_BIOS_ASYNC), 2 * MANY);
+	end();
+}
+END_TEST
+
 /* ---- sums across runs ---------------------------------------------------------------------- */
 
 static char sums_path[512];
@@ -1107,6 +1137,7 @@ int main(void)
 	tcase_add_loop_test(tcase, corrupting_device, 0, NR_WAYS);
 	tcase_add_loop_test(tcase, deep_queue, 0, any);
 	tcase_add_loop_test(tcase, deep_queue_split, 0, any);
+	tcase_add_test(tcase, more_pieces_than_places);
 	tcase_add_test(tcase, sums_file);
 	tcase_add_test(tcase, sums_refused);
 	tcase_add_test(tcase, sums_of_others);
