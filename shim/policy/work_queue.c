@@ -43,28 +43,30 @@ void kp_work_thresh_exec(struct kp_work_thresh *thresh, unsigned int pending)
  */
 static void run_ordered(struct kp_work_queue *queue)
 {
-	struct kp_work *work;
+	struct kp_work *work, *finished = NULL;
 	unsigned int nr = 0;
 
 	while ((work = queue->ordered) && work->done && !work->ordered) {
 		work->ordered = true;
 		pthread_mutex_unlock(&queue->lock);
+		if (finished) /* the one before: it has left the list */
+			queue->ops->free(finished);
 		queue->ops->done(work);
 		nr++;
 		pthread_mutex_lock(&queue->lock);
 		queue->ordered = work->next_ordered;
 		if (!queue->ordered)
 			queue->ordered_tail = &queue->ordered;
-		pthread_mutex_unlock(&queue->lock);
-		queue->ops->free(work);
-		pthread_mutex_lock(&queue->lock);
+		finished = work;
 	}
-	if (nr && queue->ops->idle) {
-		pthread_mutex_unlock(&queue->lock);
+	if (!nr)
+		return;
+	pthread_mutex_unlock(&queue->lock);
+	queue->ops->free(finished);
+	if (queue->ops->idle)
 		queue->ops->idle(queue->arg);
-		pthread_mutex_lock(&queue->lock);
-	}
 	__atomic_fetch_sub(&queue->nr_work, nr, __ATOMIC_RELEASE);
+	pthread_mutex_lock(&queue->lock);
 }
 
 static bool may_run(const struct kp_work_queue *queue)
