@@ -214,7 +214,7 @@ struct test {
 	struct unit unit;
 	struct kp_checksum_options options;
 	struct kp_file *file;
-	const char *path;
+	char path[512];
 	char *memory; /* FILE_SIZE, and the model of the file behind it */
 	char *model;
 };
@@ -244,7 +244,7 @@ static const char *any_of(int i)
 static void begin(const char *backend, const char *variant)
 {
 	memset(&test, 0, sizeof(test));
-	test.path = strdup(unit_path("checksum"));
+	snprintf(test.path, sizeof(test.path), "%s", unit_path("checksum"));
 	test.memory = unit_memory(2 * FILE_SIZE);
 	test.model = test.memory + FILE_SIZE;
 	unit_make_file(test.path, test.memory, FILE_SIZE);
@@ -754,7 +754,7 @@ END_TEST
 
 /* ---- sums across runs ---------------------------------------------------------------------- */
 
-static char sums_path[512];
+static char sums_path[sizeof(test.path) + 8];
 
 static void begin_sums(const char *way)
 {

@@ -179,7 +179,7 @@ START_TEST(reap_of_some_waits_for_those)
 	}
 	ck_assert_int_eq(kp_reap(test.unit.pl, 20, 60, NULL), 20);
 	between(kp_now_ns() - begun, 20 * MS, 200 * MS);
-	ck_assert_int_eq(kp_reap(test.unit.pl, 1, 60, NULL), 40);
+	ck_assert_int_eq(kp_reap(test.unit.pl, 40, 60, NULL), 40);
 	between(kp_now_ns() - begun, 200 * MS, 500 * MS);
 	unit_exit(&test.unit);
 }

@@ -480,6 +480,9 @@ START_TEST(leftover)
 	ck_assert_int_eq(take(&party, 1, 0, 4 * KIB, false), 0);
 	kp_range_leftover(table, count_leftover, &bytes);
 	ck_assert_uint_eq(bytes, 140 * KIB);
+	give(&party, 0, 60 * KIB, 200 * KIB);
+	give(&party, 1, 0, 4 * KIB);
+	leave(&party);
 	teardown();
 }
 END_TEST
