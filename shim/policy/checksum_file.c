@@ -231,14 +231,15 @@ static int sync_data(struct checksum_shared *shared)
 {
 	int fd = open(shared->path, O_RDONLY | O_CLOEXEC);
 	struct stat st;
-	int ret;
+	int ret = 0;
 
 	if (fd < 0)
 		return -errno;
-	ret = fsync(fd) || fstat(fd, &st) ? -errno : 0;
-	close(fd);
-	if (!ret && !shared->block_device)
+	if (fsync(fd) || fstat(fd, &st))
+		ret = errno ? -errno : -EIO;
+	else if (!shared->block_device)
 		shared->size = st.st_size;
+	close(fd);
 	return ret;
 }
 
