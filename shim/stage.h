@@ -339,6 +339,7 @@ struct kp_device {
 	/* With lock: the owner ended requests; for waiting threads but the owner. */
 	pthread_cond_t progress;
 	unsigned int progress_seq;
+	unsigned int waiting; /* such threads: each request that ends may be what one waits for */
 };
 
 /**
@@ -583,6 +584,12 @@ void kp_pipeline_flush(struct kp_pipeline *pl, struct kp_stage *from);
 int kp_pipeline_wait(struct kp_pipeline *pl, struct kp_stage *from);
 
 /*
+ * kp_pipeline_wait_for - kp_pipeline_wait() until @done, which an end_io sets (atomic, release).
+ * When nothing is in flight that could set it, an I/O was lost: says so and aborts.
+ */
+void kp_pipeline_wait_for(struct kp_pipeline *pl, struct kp_stage *from, const bool *done);
+
+/*
  * kp_below_lock - enter the stages below the one with threads of its own.
  *
  * They are written for one thread. In a shared pipeline the threaded stage takes this around
@@ -593,6 +600,9 @@ int kp_pipeline_wait(struct kp_pipeline *pl, struct kp_stage *from);
  */
 void kp_below_lock(struct kp_pipeline *pl);
 void kp_below_unlock(struct kp_pipeline *pl);
+
+/* kp_pipeline_busy - does a stage hold bios that its threads will hand on? Owner. */
+bool kp_pipeline_busy(const struct kp_pipeline *pl);
 
 /* kp_pipeline_drain - wait until nothing is in flight. Owner. */
 void kp_pipeline_drain(struct kp_pipeline *pl);
