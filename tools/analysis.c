@@ -86,7 +86,8 @@ static void add_figures(struct analysis *a, const struct run_result *run, const 
 		for (int q = Q_IOPS; q <= Q_P99_9; q++)
 			add_figure(a, of, d, q);
 	}
-	add_figure(a, of, DIR_ALL, Q_CPU);
+	if (!of->job && a->nr_groups == 1)
+		add_figure(a, of, DIR_ALL, Q_CPU);
 }
 
 static void list_group(struct analysis *a, const struct run_result *run, unsigned int group)
@@ -250,11 +251,9 @@ static bool fixed_work(const struct analysis *a, unsigned int group)
 	return fixed && same_work(a, group);
 }
 
-/* The deciding figure of a group: total IOPS, or time when the work is fixed. */
-static bool deciding_figure(const struct analysis *a, unsigned int group, size_t *index)
+static bool find_total_figure(const struct analysis *a, unsigned int group, enum quantity quantity,
+			      size_t *index)
 {
-	enum quantity quantity = fixed_work(a, group) ? Q_TIME : Q_IOPS;
-
 	for (size_t i = 0; i < a->nr_figures; i++) {
 		const struct figure *figure = &a->figures[i];
 
@@ -265,6 +264,12 @@ static bool deciding_figure(const struct analysis *a, unsigned int group, size_t
 		}
 	}
 	return false;
+}
+
+/* The deciding figure of a group: total IOPS, or time when the work is fixed. */
+static bool deciding_figure(const struct analysis *a, unsigned int group, size_t *index)
+{
+	return find_total_figure(a, group, fixed_work(a, group) ? Q_TIME : Q_IOPS, index);
 }
 
 static void compare_figure(const struct analysis *a, size_t figure, unsigned int variant,
@@ -286,7 +291,27 @@ static void compare_figure(const struct analysis *a, size_t figure, unsigned int
 /* The error of an interval as of now. */
 static double error_now(const struct analysis *a)
 {
-	return judge_error(a->rounds, a->session->max_rounds);
+	return session_error(a->session, a->rounds);
+}
+
+static void judge_figure(const struct analysis *a, size_t figure, unsigned int variant,
+			 struct compared *c)
+{
+	compare_figure(a, figure, variant, error_now(a), c);
+	if (c->judged)
+		c->verdict = judge_verdict(&c->estimate, a->session->precision,
+					   quantity_kinds[c->figure->quantity].more_is_faster);
+}
+
+bool analysis_judge(const struct analysis *analysis, unsigned int group, enum quantity quantity,
+		    unsigned int variant, struct compared *compared)
+{
+	size_t figure;
+
+	if (!analysis->rounds || !find_total_figure(analysis, group, quantity, &figure))
+		return false;
+	judge_figure(analysis, figure, variant, compared);
+	return true;
 }
 
 static size_t judge_deciding(const struct analysis *a, struct compared *out)
@@ -296,15 +321,8 @@ static size_t judge_deciding(const struct analysis *a, struct compared *out)
 	for (unsigned int group = 0; group < a->nr_groups; group++) {
 		if (!deciding_figure(a, group, &figure))
 			continue;
-		for (unsigned int v = 1; v < a->session->nr_variants; v++) {
-			struct compared *c = &out[nr++];
-
-			compare_figure(a, figure, v, error_now(a), c);
-			if (c->judged)
-				c->verdict = judge_verdict(
-					&c->estimate, a->session->precision,
-					quantity_kinds[c->figure->quantity].more_is_faster);
-		}
+		for (unsigned int v = 1; v < a->session->nr_variants; v++)
+			judge_figure(a, figure, v, &out[nr++]);
 	}
 	return nr;
 }

@@ -75,6 +75,12 @@ const struct compared *analysis_deciding(const struct analysis *analysis, unsign
 					 unsigned int variant);
 
 /*
+ * Judges IOPS or time of all jobs of a group together as if that decided. False when there is none.
+ */
+bool analysis_judge(const struct analysis *analysis, unsigned int group, enum quantity quantity,
+		    unsigned int variant, struct compared *compared);
+
+/*
  * A figure of all jobs of a group together, whether it decides or not; NULL when there is none.
  * A job that only reads, say, has its IOPS once, under DIR_ALL: that one is given.
  */

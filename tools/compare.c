@@ -8,6 +8,7 @@
 
 #include "commands.h"
 #include "compare.h"
+#include "environment.h"
 #include "html.h"
 #include "plot.h"
 #include "run.h"
@@ -64,7 +65,8 @@ enum rounds_end compare_run(const struct options *options, struct session *sessi
 	char *error = NULL;
 
 	analysis_init(analysis, session);
-	analysis_load(analysis);
+	if (options->resume)
+		analysis_load(analysis);
 	if (!options->quiet)
 		say_estimate(session);
 	enum rounds_end end = rounds_run(session, analysis, options->quiet);
@@ -106,7 +108,7 @@ static bool is_undecided(const struct analysis *analysis)
 int compare_exit_code(const struct options *options, const struct analysis *analysis,
 		      enum rounds_end end)
 {
-	if (end == ROUNDS_FAILED)
+	if (end == ROUNDS_FAILED || end == ROUNDS_REFUSED)
 		return EXIT_CANNOT;
 	if (end == ROUNDS_INTERRUPTED)
 		return 128 + run_interrupted();
@@ -140,42 +142,87 @@ static bool print_all(const struct options *options, const struct analysis *anal
 	return done;
 }
 
-static bool load_session(const struct options *options, const char *dir, struct session *session)
+/* The same fio, engines, machine and devices, or the rounds do not belong together. */
+static char *changed(const struct session *session)
 {
-	char *error = NULL;
+	char *path = format("%s/environment.json", session->dir);
+	json_t *before = json_load_file(path, 0, NULL), *now = environment_collect(session);
+	char *difference =
+		before ? environment_difference(before, now) : format("%s cannot be read", path);
+	char *line = difference ? format("%s: begin a new comparison", difference) : NULL;
 
-	if (session_load(session, dir, &error))
-		return complain(error);
+	free(difference);
+	free(path);
+	json_decref(before);
+	json_decref(now);
+	return line;
+}
+
+/* The error of a result that was printed is spent, whatever --rounds says now. */
+static char *spent(const struct session *session, unsigned int rounds)
+{
+	const struct judge_looks *looks = &session->looks;
+	unsigned int last = looks->nr ? looks->look[looks->nr - 1].rounds : 0;
+
+	if (!rounds || !last)
+		return NULL;
+	if (rounds < last)
+		return format("--rounds %u: %u rounds have been judged already", rounds, last);
+	if (rounds > last && !(judge_error(looks, rounds, rounds) > 0))
+		return format("--rounds %u: the result after %u rounds was the last one of an "
+			      "interval of 95 %%: begin a new comparison",
+			      rounds, last);
+	return NULL;
+}
+
+static char *cannot_resume(const struct options *options, const struct session *session)
+{
+	char *error = NULL, *version = NULL;
+
+	if (chdir(session->cwd))
+		return format("%s: %s: the comparison was started there", session->cwd,
+			      strerror(errno));
+	if (fio_check(session->fio, &version, &error))
+		return error;
+	if (strcmp(version, session->fio_version))
+		error = format("%s is %s now, the comparison was begun with %s", session->fio,
+			       version, session->fio_version);
+	free(version);
+	if (!error)
+		error = changed(session);
+	return error ? error : spent(session, options->rounds);
+}
+
+/* What was not said again is as it was. */
+static void take_options(const struct options *options, struct session *session)
+{
 	if (options->rounds)
 		session->max_rounds = options->rounds;
 	if (options->precision > 0)
 		session->precision = options->precision;
-	session->time = options->time;
-	session->keep_going = options->keep_going;
-	return true;
+	if (options->time > 0)
+		session->time = options->time;
+	if (options->timeout > 0)
+		session->timeout = options->timeout;
+	session->keep_going = session->keep_going || options->keep_going;
+	session->destructive = options->destructive;
 }
 
-/* The same fio in the same directory, or its figures do not belong together. */
 static bool resume_session(const struct options *options, struct session *session)
 {
-	char *error = NULL, *version;
+	char *error = NULL;
 
-	if (!load_session(options, options->resume, session))
-		return false;
-	if (chdir(session->cwd)) {
-		message("%s: %s: the comparison was started there", session->cwd, strerror(errno));
-	} else if (fio_check(session->fio, &version, &error)) {
-		complain(error);
-	} else if (strcmp(version, session->fio_version)) {
-		message("%s is %s now, the comparison was begun with %s", session->fio, version,
-			session->fio_version);
-		free(version);
-	} else {
-		free(version);
-		return true;
+	if (session_load(session, options->resume, &error))
+		return complain(error);
+	error = cannot_resume(options, session);
+	if (!error) {
+		take_options(options, session);
+		session_save(session, &error);
 	}
+	if (!error)
+		return true;
 	session_close(session);
-	return false;
+	return complain(error);
 }
 
 static bool check_words(const struct options *options)
@@ -204,7 +251,7 @@ static int run_and_print(const struct options *options, struct session *session)
 
 	if (analysis.rounds && !print_all(options, &analysis))
 		code = EXIT_CANNOT;
-	if (!analysis.rounds && end != ROUNDS_FAILED)
+	if (!analysis.rounds && end == ROUNDS_INTERRUPTED)
 		message("stopped before the first round was complete");
 	compare_say_resume(session, end);
 	analysis_free(&analysis);
@@ -237,7 +284,7 @@ int cmd_compare(int argc, char **argv)
 	struct options options;
 	int code = EXIT_CANNOT;
 
-	if (options_read(&options, argc, argv, true)) {
+	if (options_read(&options, argc, argv, FOR_COMPARE)) {
 		if (options.help)
 			code = print_help(argv[0]);
 		else
@@ -252,15 +299,16 @@ int cmd_report(int argc, char **argv)
 	struct options options;
 	struct session session;
 	struct analysis analysis;
+	char *error = NULL;
 	int code = EXIT_CANNOT;
 
-	if (!options_read(&options, argc, argv, false)) {
+	if (!options_read(&options, argc, argv, FOR_REPORT)) {
 		;
 	} else if (options.help) {
 		code = print_help(argv[0]);
 	} else if (options.nr_variants != 1) {
 		message("report what? kpolicy report DIR, a directory written with --output");
-	} else if (load_session(&options, options.variants[0], &session)) {
+	} else if (!session_load(&session, options.variants[0], &error)) {
 		analysis_init(&analysis, &session);
 		analysis_load(&analysis);
 		analysis_finish(&analysis);
@@ -270,6 +318,8 @@ int cmd_report(int argc, char **argv)
 			code = compare_exit_code(&options, &analysis, ROUNDS_SPENT);
 		analysis_free(&analysis);
 		session_close(&session);
+	} else {
+		complain(error);
 	}
 	options_free(&options);
 	return code;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -49,6 +50,7 @@ static void collect_machine(json_t *env, const struct session *session)
 		char *kernel = format("%s %s %s", name.sysname, name.release, name.machine);
 
 		set_text(env, "kernel", kernel);
+		set_text(env, "host", name.nodename);
 		free(kernel);
 	}
 	set_text(env, "fio", session->fio_version);
@@ -169,11 +171,46 @@ static json_t *collect_target(const char *path)
 	return target;
 }
 
+/* FNV-1a: another build of an engine is to be noticed, nobody is to be kept from making one. */
+static char *hash_of(const char *path)
+{
+	size_t len;
+	char *bytes = read_whole(path, &len);
+	uint64_t hash = 0xcbf29ce484222325;
+
+	if (!bytes)
+		return NULL;
+	for (size_t i = 0; i < len; i++)
+		hash = (hash ^ (unsigned char)bytes[i]) * 0x100000001b3;
+	free(bytes);
+	return format("%016" PRIx64, hash);
+}
+
+static void collect_engines(json_t *env, const struct session *session)
+{
+	json_t *engines = json_object();
+
+	for (size_t i = 0; session->engine_dir && i < session->nr_variants; i++) {
+		if (!session->variants[i].engine)
+			continue;
+		char *path = format("%s/%s.so", session->engine_dir, session->variants[i].engine);
+		char *hash = hash_of(path);
+
+		set_text(engines, session->variants[i].engine, hash);
+		free(hash);
+		free(path);
+	}
+	if (json_object_size(engines))
+		json_object_set(env, "engines", engines);
+	json_decref(engines);
+}
+
 json_t *environment_collect(const struct session *session)
 {
 	json_t *env = json_object(), *targets = json_array();
 
 	collect_machine(env, session);
+	collect_engines(env, session);
 	for (size_t i = 0; i < session->files.nr; i++)
 		json_array_append_new(targets, collect_target(session->files.line[i]));
 	if (json_array_size(targets))
@@ -203,4 +240,71 @@ void environment_lines(const json_t *environment, struct lines *lines)
 	add_lines(environment, "", lines);
 	for (size_t i = 0; i < json_array_size(targets); i++)
 		add_lines(json_array_get(targets, i), "target ", lines);
+}
+
+/* Not what changes by itself, and weighs nothing. */
+static bool may_change(const char *key)
+{
+	return !strcmp(key, "memory");
+}
+
+static char *value_text(const json_t *value)
+{
+	return json_is_string(value) ? xstrdup(json_string_value(value))
+	       : value		     ? json_dumps(value, JSON_ENCODE_ANY)
+				     : xstrdup("nothing");
+}
+
+static char *differs(const char *what, const json_t *before, const json_t *now)
+{
+	char *old = value_text(before), *new = value_text(now);
+	char *line = format("%s was '%s' and is '%s' now", what, old ? old : "", new ? new : "");
+
+	free(old);
+	free(new);
+	return line;
+}
+
+static char *difference(const char *what, const json_t *before, const json_t *now);
+
+/* Keys that one side has and the other has not are looked at from @before and from @now. */
+static char *object_difference(const char *what, const json_t *keys, const json_t *before,
+			       const json_t *now)
+{
+	const char *path = json_string_value(json_object_get(before, "path"));
+	char *line = NULL;
+	const char *key;
+	json_t *value;
+
+	json_object_foreach ((json_t *)keys, key, value) {
+		char *name = format("%s%s%s", path ? path : what, *what ? " " : "", key);
+
+		if (!line && !may_change(key))
+			line = difference(name, json_object_get(before, key),
+					  json_object_get(now, key));
+		free(name);
+	}
+	return line;
+}
+
+static char *difference(const char *what, const json_t *before, const json_t *now)
+{
+	char *line = NULL;
+
+	if (json_equal(before, now))
+		return NULL;
+	if (json_is_object(before) && json_is_object(now)) {
+		line = object_difference(what, before, before, now);
+		return line ? line : object_difference(what, now, before, now);
+	}
+	if (!json_is_array(before) || json_array_size(before) != json_array_size(now))
+		return differs(what, before, now);
+	for (size_t i = 0; !line && i < json_array_size(before); i++)
+		line = difference(what, json_array_get(before, i), json_array_get(now, i));
+	return line;
+}
+
+char *environment_difference(const json_t *before, const json_t *now)
+{
+	return difference("", before, now);
 }

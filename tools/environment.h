@@ -17,4 +17,10 @@ json_t *environment_collect(const struct session *session);
 /* The same as lines 'name: value', from what environment_collect() gave. */
 void environment_lines(const json_t *environment, struct lines *lines);
 
+/*
+ * What of the machine is another than it was: one line with both values, for the caller to free, or
+ * NULL. Rounds from before and after would not belong together.
+ */
+char *environment_difference(const json_t *before, const json_t *now);
+
 #endif

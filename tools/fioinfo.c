@@ -2,6 +2,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,23 +75,27 @@ const char *fioinfo_name(const char *key)
 	return key;
 }
 
-/* All of @fd up to its end, or NULL. */
+/*
+ * All of @fd up to its end, or NULL without memory. A signal to us does not end it: fio gets the
+ * terminal's itself, and who asked for this sees what came of it.
+ */
 static char *read_all(int fd)
 {
-	FILE *in = fdopen(fd, "r");
-	char *text = NULL;
-	size_t size = 0;
+	char *text = NULL, part[4096];
+	size_t size;
+	FILE *to = open_memstream(&text, &size);
+	ssize_t got = to ? 0 : -1;
 
-	if (!in) {
-		close(fd);
-		return NULL;
-	}
-	if (getdelim(&text, &size, '\0', in) < 0) {
-		free(text);
-		text = ferror(in) ? NULL : strdup("");
-	}
-	fclose(in);
-	return text;
+	while (to && ((got = read(fd, part, sizeof(part))) > 0 || (got < 0 && errno == EINTR)))
+		if (got > 0)
+			fwrite(part, 1, got, to);
+	close(fd);
+	if (to && fclose(to))
+		got = -1;
+	if (!got)
+		return text;
+	free(text);
+	return NULL;
 }
 
 /* Returns 0 or a positive errno, as posix_spawn() does. */
@@ -113,7 +118,7 @@ static int spawn_fio(const char *fio, const char *argument, int out, pid_t *pid)
 	return err;
 }
 
-/* The exit code of @pid, or -EIO: it has none, or there was nothing to execute. */
+/* The exit code of @pid; -EINTR: the user stopped it; -EIO: it has none, or nothing to execute. */
 static int exit_code(pid_t pid)
 {
 	int status;
@@ -121,6 +126,8 @@ static int exit_code(pid_t pid)
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return -EIO;
+	if (WIFSIGNALED(status) && WTERMSIG(status) == SIGINT)
+		return -EINTR;
 	return WIFEXITED(status) && WEXITSTATUS(status) != 127 ? WEXITSTATUS(status) : -EIO;
 }
 

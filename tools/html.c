@@ -9,12 +9,14 @@
 #include "report.h"
 
 static const char style[] =
-	"body{font:15px/1.45 system-ui,sans-serif;color:#222;max-width:60em;margin:2em auto;"
+	"body{font:15px/1.45 system-ui,sans-serif;color:#222;max-width:66em;margin:2em auto;"
 	"padding:0 1em}"
 	"h1{font-size:1.4em;overflow-wrap:anywhere}h2{font-size:1.1em;margin-top:2em}"
 	"table{border-collapse:collapse;font-variant-numeric:tabular-nums}"
 	"th,td{padding:.25em .8em;border-bottom:1px solid #ddd;text-align:right;white-space:nowrap}"
-	"th.word,td.word{text-align:left}th{color:#555;font-weight:600}"
+	"th.word,td.word{text-align:left;white-space:normal;word-break:break-word;overflow-wrap:"
+	"anywhere}"
+	"td{vertical-align:top}th{color:#555;font-weight:600}"
 	"td.good{color:#006b3c;font-weight:600}td.bad{color:#b00020;font-weight:600}"
 	"td.unsure{color:#8a5a00;font-weight:600}"
 	"svg{width:100%;height:auto}.wide{overflow-x:auto}"

@@ -6,11 +6,12 @@
 
 #include "judge.h"
 
-#define TRIM	   0.1 /* share of the rounds left out on either side */
-#define MAX_PHI	   0.9 /* beyond it no number of rounds that anybody waits for would do */
-#define BIAS	   3.0 /* of n times the first autocorrelation where it is 0.5: 1 + 4 * 0.5 */
-#define CAUTION	   0.5 /* standard errors by which phi is taken higher */
-#define MIN_SAMPLE 4u  /* trimmed by one on either side, two are left */
+#define TRIM	   0.1	/* share of the rounds left out on either side */
+#define MAX_PHI	   0.9	/* beyond it no number of rounds that anybody waits for would do */
+#define BIAS	   3.0	/* of n times the first autocorrelation where it is 0.5: 1 + 4 * 0.5 */
+#define CAUTION	   0.5	/* standard errors by which phi is taken higher */
+#define NO_ERROR   1e-9 /* what rounding leaves of an error that is spent */
+#define MIN_SAMPLE 4u	/* trimmed by one on either side, two are left */
 
 int judge_add(struct judge *judge, double control, double other_control, double variant)
 {
@@ -64,15 +65,50 @@ static double error_spent(unsigned int rounds, unsigned int max_rounds)
 	return JUDGE_ERROR * share * share;
 }
 
-double judge_error(unsigned int rounds, unsigned int max_rounds)
+static const struct judge_look *find_look(const struct judge_looks *looks, unsigned int rounds)
 {
-	unsigned int last = rounds;
+	for (size_t i = 0; i < looks->nr; i++)
+		if (looks->look[i].rounds == rounds)
+			return &looks->look[i];
+	return NULL;
+}
 
-	while (last-- > JUDGE_MIN_ROUNDS && !judge_is_look(last, max_rounds))
-		;
-	double before = last >= JUDGE_MIN_ROUNDS ? error_spent(last, max_rounds) : 0;
+double judge_error(const struct judge_looks *looks, unsigned int rounds, unsigned int max_rounds)
+{
+	const struct judge_look *taken = find_look(looks, rounds);
+	double left = error_spent(rounds, max_rounds);
 
-	return error_spent(rounds, max_rounds) - before;
+	if (taken)
+		return taken->error;
+	for (size_t i = 0; i < looks->nr; i++)
+		left -= looks->look[i].error;
+	return left > NO_ERROR ? left : 0;
+}
+
+bool judge_take_look(struct judge_looks *looks, unsigned int rounds, unsigned int max_rounds)
+{
+	if (find_look(looks, rounds))
+		return false;
+	struct judge_look *grown = realloc(looks->look, (looks->nr + 1) * sizeof(*grown));
+
+	if (!grown)
+		return false;
+	looks->look = grown;
+	grown[looks->nr] = (struct judge_look){ rounds, judge_error(looks, rounds, max_rounds) };
+	looks->nr++;
+	return true;
+}
+
+void judge_looks_free(struct judge_looks *looks)
+{
+	free(looks->look);
+	memset(looks, 0, sizeof(*looks));
+}
+
+bool judge_may_stop(unsigned int rounds, unsigned int max_rounds, double width, double precision)
+{
+	return rounds >= JUDGE_MIN_ROUNDS && judge_is_look(rounds, max_rounds) &&
+	       width <= precision;
 }
 
 /* ---- Student's t --------------------------------------------------------------------------- */
@@ -179,7 +215,7 @@ bool judge_estimate(const struct judge *judge, double error, struct judge_estima
 {
 	unsigned int n = judge->rounds;
 
-	if (n < MIN_SAMPLE)
+	if (n < MIN_SAMPLE || !(error > 0))
 		return false;
 	double *scratch = malloc(n * sizeof(*scratch));
 
@@ -214,8 +250,10 @@ double judge_width(const struct judge_estimate *estimate)
 enum verdict judge_verdict(const struct judge_estimate *estimate, double precision,
 			   bool more_is_faster)
 {
-	double band = log1p(fmin(estimate->aa_band, JUDGE_AA_CAP));
-	double margin = fmax(band, log1p(precision));
+	/* All of the band for a difference: it must not come of noise, however large that is. */
+	double band = log1p(estimate->aa_band);
+	/* But a noisy machine is no reason to call more than 5 % nothing. */
+	double margin = log1p(fmax(fmin(estimate->aa_band, JUDGE_AA_CAP), precision));
 	double low = log(estimate->low), high = log(estimate->high);
 
 	if (estimate->rounds < JUDGE_MIN_ROUNDS)

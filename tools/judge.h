@@ -10,8 +10,9 @@
  * Rounds are looked at more than once and the comparison ends when the interval is narrow enough.
  * That would make an ordinary interval too narrow, so the error of 5 % is spent over the looks: 0.05
  * (n / max_rounds)^2 of it up to round n (the power family of Kim and DeMets, Biometrika 74, 1987).
- * Each look gets what was spent since the last one; their sum bounds the error whatever makes the
- * comparison stop.
+ * Each look gets what has not been spent yet; their sum bounds the error whatever makes the
+ * comparison stop. What was spent is kept with the comparison: whoever looks, goes on and changes
+ * max_rounds has only the rest left.
  *
  * The interval at a look is that of the trimmed mean (Yuen, Biometrika 61, 1974): the lowest and
  * highest tenth of the rounds, at least one each, are left out of the mean and pulled in for the
@@ -30,6 +31,18 @@
 #define JUDGE_MIN_ROUNDS 6u
 #define JUDGE_ERROR	 0.05 /* 95 % intervals */
 #define JUDGE_AA_CAP	 0.05 /* noise above this never widens 'no difference' further */
+
+/* A look at the rounds that has been taken, and the error that its intervals have. */
+struct judge_look {
+	unsigned int rounds;
+	double error;
+};
+
+/* In the order in which they were taken. Zeroed memory is none. */
+struct judge_looks {
+	struct judge_look *look;
+	size_t nr;
+};
 
 /* The rounds of one figure of one variant. Zeroed memory is an empty one. */
 struct judge {
@@ -61,15 +74,28 @@ void judge_free(struct judge *judge);
 bool judge_is_look(unsigned int rounds, unsigned int max_rounds);
 
 /*
- * The error that an interval after @rounds rounds may have: what is spent there and was not spent
- * at the looks before.
+ * The error that an interval after @rounds rounds may have: that of this look if it has been taken,
+ * else what is spent up to here and was not spent at the looks before. 0: nothing is left.
  */
-double judge_error(unsigned int rounds, unsigned int max_rounds);
+double judge_error(const struct judge_looks *looks, unsigned int rounds, unsigned int max_rounds);
+
+/*
+ * Takes the look after @rounds rounds: from now on its error is spent. Returns true when it was not
+ * taken before. False without memory too, the look not taken.
+ */
+bool judge_take_look(struct judge_looks *looks, unsigned int rounds, unsigned int max_rounds);
+void judge_looks_free(struct judge_looks *looks);
+
+/*
+ * May a comparison end now, because its widest interval, @width of its ratio, is narrow enough? The
+ * look has to be taken before.
+ */
+bool judge_may_stop(unsigned int rounds, unsigned int max_rounds, double width, double precision);
 
 /*
  * The estimate from the rounds so far with an interval of the given @error (0.05: 95 %). For one of
  * m figures shown together pass error / m. Returns false, and leaves @estimate alone, with less
- * than 4 rounds.
+ * than 4 rounds or no error left.
  */
 bool judge_estimate(const struct judge *judge, double error, struct judge_estimate *estimate);
 

@@ -15,10 +15,6 @@ _kpolicy_variants() {
 _kpolicy() {
 	local command=${COMP_WORDS[1]} line=${COMP_LINE:0:COMP_POINT}
 	local cur=${line##*[[:space:]]} prev=${COMP_WORDS[COMP_CWORD - 1]}
-	local common='--set --runtime --size --target --strict --force --destructive --allow-exec
-		--precision --rounds --time --timeout --cpus --keep-going --fio --engine-dir --format
-		--plot --output --fail-if-slower --fail-if-undecided --quiet --help'
-
 	COMPREPLY=()
 	if ((COMP_CWORD == 1)); then
 		COMPREPLY=($(compgen -W 'compare sweep report list show seeds --help --version' -- "$cur"))
@@ -31,14 +27,10 @@ _kpolicy() {
 	--over) COMPREPLY=($(compgen -W 'bs= iodepth= numjobs=' -- "$cur")); return ;;
 	esac
 	if [[ $cur == -* ]]; then
-		case $command in
-		compare) common+=' --show --html --resume' ;;
-		sweep) common+=' --over' ;;
-		seeds) common+=' --device' ;;
-		report) common='--format --plot --html --fail-if-slower --fail-if-undecided --help' ;;
-		*) common=--help ;;
-		esac
-		COMPREPLY=($(compgen -W "$common" -- "$cur"))
+		# The help is made from the table that refuses what a command does not take.
+		local options
+		options=$("${COMP_WORDS[0]}" "$command" --help 2>/dev/null | grep -oE -- '(^| ) --[a-z-]+')
+		COMPREPLY=($(compgen -W "$options --help" -- "$cur"))
 		return
 	fi
 	case $command in

@@ -6,6 +6,7 @@
 
 #include "commands.h"
 #include "kpolicy.h"
+#include "options.h"
 #include "run.h"
 #include "text.h"
 #include "util.h"
@@ -14,6 +15,7 @@
 struct command {
 	const char *name;
 	int (*run)(int argc, char **argv);
+	unsigned int options; /* of options_for; 0: it takes none */
 	const char *help;
 };
 
@@ -33,43 +35,15 @@ static const char help_all[] =
 
 static const char help_compare[] =
 	"kpolicy compare JOB.fio VARIANT VARIANT... [OPTION...] [-- fio ARG...]\n"
-	"The first variant is the control. The job file is only read.\n"
-	"\n"
-	"  --set KEY=VALUE       a job or engine option for every run; may be repeated\n"
-	"  --runtime S, --size S, --target PATH     the same for the usual ones\n"
-	"  --cpus LIST           pin every job\n"
-	"  --show                print how the job file changes; run nothing\n"
-	"  --strict              refuse rather than drop an option\n"
-	"  --force               run what is not comparable\n"
-	"  --destructive         may write block devices\n"
-	"  --allow-exec          may run exec_prerun and the like\n"
-	"  --precision PCT       width of the interval to reach (2)\n"
-	"  --rounds N, --time T  at most so many rounds (32), so long (90s, 10m, 2h)\n"
-	"  --timeout T           one run at most        --keep-going  past a failed run\n"
-	"  --fio PATH            another fio            --engine-dir DIR\n"
-	"  --format F            text, markdown, csv or json\n"
-	"  --plot FILE.svg|png   ratios, latencies      --html FILE   all on one page\n"
-	"  --output DIR          keep everything        --resume DIR  go on with it\n"
-	"  --fail-if-slower PCT  exit 3 when the whole interval is\n"
-	"  --fail-if-undecided   exit 4                 --quiet       no progress\n"
-	"\n"
-	"Exit codes: 0 done, 2 cannot, 3 slower, 4 undecided, 128 + signal.\n";
+	"The first variant is the control. The job file is only read.\n";
 
 static const char help_sweep[] =
 	"kpolicy sweep JOB.fio VARIANT VARIANT... --over KEY=VALUES [OPTION...]\n"
 	"Compares at each value of a job or engine option; finds where variants cross.\n"
-	"\n"
-	"  --over bs=4k,16k,64k      these values\n"
-	"  --over bs=4k:1m*2         from 4k to 1m, each twice the one before\n"
-	"  --over iodepth=1:16+5     from 1 to 16 in steps of 5\n"
-	"\n"
-	"The options of compare hold, but for --show, --html and --resume. --plot draws\n"
-	"a curve per variant. --output DIR keeps each point as a comparison of its own:\n"
-	"kpolicy report DIR/bs=4k.\n";
+	"--output DIR keeps each point as a comparison: kpolicy report DIR/bs=4k.\n";
 
 static const char help_report[] =
-	"kpolicy report DIR [--format F] [--plot FILE] [--html FILE]\n"
-	"                   [--fail-if-slower PCT] [--fail-if-undecided]\n"
+	"kpolicy report DIR [OPTION...]\n"
 	"Prints a comparison that was run with --output DIR again. Nothing is run.\n";
 
 static const char help_list[] =
@@ -80,19 +54,21 @@ static const char help_show[] = "kpolicy show VARIANT\n"
 				"What a variant does, what it leaves out, where it comes from.\n";
 
 static const char help_seeds[] =
-	"kpolicy seeds [N...] [--device PATH] [OPTION...]\n"
+	"kpolicy seeds [N...] [OPTION...]\n"
 	"The five published reports, or those named: their figures beside yours.\n"
-	"\n"
-	"  --device PATH   measure this device or file; writing a block device needs\n"
-	"                  --destructive. Without it the null device stands in.\n"
-	"\n"
-	"Most options of compare hold. --runtime (1) and --rounds (8) say how long.\n";
+	"--runtime (1) and --rounds (8) say how long a row takes.\n";
 
 static const struct command commands[] = {
-	{ "compare", cmd_compare, help_compare }, { "sweep", cmd_sweep, help_sweep },
-	{ "report", cmd_report, help_report },	  { "list", cmd_list, help_list },
-	{ "show", cmd_show, help_show },	  { "seeds", cmd_seeds, help_seeds },
+	{ "compare", cmd_compare, FOR_COMPARE, help_compare },
+	{ "sweep", cmd_sweep, FOR_SWEEP, help_sweep },
+	{ "report", cmd_report, FOR_REPORT, help_report },
+	{ "list", cmd_list, 0, help_list },
+	{ "show", cmd_show, 0, help_show },
+	{ "seeds", cmd_seeds, FOR_SEEDS, help_seeds },
 };
+
+static const char exit_codes[] =
+	"\nExit codes: 0 done, 2 cannot, 3 slower, 4 undecided, 128 + signal.\n";
 
 static const struct command *find_command(const char *name)
 {
@@ -107,6 +83,11 @@ int print_help(const char *command)
 	const struct command *c = command ? find_command(command) : NULL;
 
 	fputs(c ? c->help : help_all, stdout);
+	if (c && c->options) {
+		putchar('\n');
+		options_help(c->options, stdout);
+		fputs(exit_codes, stdout);
+	}
 	return fflush(stdout) ? EXIT_CANNOT : EXIT_DONE;
 }
 
@@ -173,5 +154,8 @@ int main(int argc, char **argv)
 		return EXIT_CANNOT;
 	}
 	variant_set_policies(policies_of);
-	return command->run(argc - 1, argv + 1);
+	int code = command->run(argc - 1, argv + 1);
+
+	/* What could not be done because the user stopped it. */
+	return code == EXIT_CANNOT && run_interrupted() ? 128 + run_interrupted() : code;
 }

@@ -13,67 +13,114 @@
 #include "util.h"
 
 #define MOST_ROUNDS 1000
+#define FIRST_LONG  256 /* beyond every character */
 
-enum {
-	OPT_SET = 256,
+#define LINE_WIDTH    79
+#define SECOND_COLUMN 42
+
+enum option_row {
+	OPT_SET,
 	OPT_RUNTIME,
 	OPT_SIZE,
 	OPT_TARGET,
-	OPT_ROUNDS,
-	OPT_PRECISION,
-	OPT_TIME,
-	OPT_TIMEOUT,
 	OPT_CPUS,
-	OPT_FIO,
-	OPT_ENGINE_DIR,
-	OPT_OUTPUT,
-	OPT_RESUME,
-	OPT_FORMAT,
-	OPT_PLOT,
-	OPT_HTML,
 	OPT_OVER,
 	OPT_DEVICE,
-	OPT_SLOWER,
-	OPT_UNDECIDED,
 	OPT_SHOW,
 	OPT_STRICT,
 	OPT_FORCE,
 	OPT_DESTRUCTIVE,
 	OPT_ALLOW_EXEC,
+	OPT_ROUNDS,
+	OPT_PRECISION,
+	OPT_TIME,
+	OPT_TIMEOUT,
 	OPT_KEEP_GOING,
+	OPT_FIO,
+	OPT_ENGINE_DIR,
+	OPT_FORMAT,
+	OPT_PLOT,
+	OPT_HTML,
+	OPT_OUTPUT,
+	OPT_RESUME,
+	OPT_SLOWER,
+	OPT_UNDECIDED,
+	OPT_QUIET,
+	OPT_HELP,
+	NR_OPTIONS,
 };
 
-static const struct option long_options[] = {
-	{ "set", required_argument, NULL, OPT_SET },
-	{ "runtime", required_argument, NULL, OPT_RUNTIME },
-	{ "size", required_argument, NULL, OPT_SIZE },
-	{ "target", required_argument, NULL, OPT_TARGET },
-	{ "rounds", required_argument, NULL, OPT_ROUNDS },
-	{ "precision", required_argument, NULL, OPT_PRECISION },
-	{ "time", required_argument, NULL, OPT_TIME },
-	{ "timeout", required_argument, NULL, OPT_TIMEOUT },
-	{ "cpus", required_argument, NULL, OPT_CPUS },
-	{ "fio", required_argument, NULL, OPT_FIO },
-	{ "engine-dir", required_argument, NULL, OPT_ENGINE_DIR },
-	{ "output", required_argument, NULL, OPT_OUTPUT },
-	{ "resume", required_argument, NULL, OPT_RESUME },
-	{ "format", required_argument, NULL, OPT_FORMAT },
-	{ "plot", required_argument, NULL, OPT_PLOT },
-	{ "html", required_argument, NULL, OPT_HTML },
-	{ "over", required_argument, NULL, OPT_OVER },
-	{ "device", required_argument, NULL, OPT_DEVICE },
-	{ "fail-if-slower", required_argument, NULL, OPT_SLOWER },
-	{ "fail-if-undecided", no_argument, NULL, OPT_UNDECIDED },
-	{ "show", no_argument, NULL, OPT_SHOW },
-	{ "strict", no_argument, NULL, OPT_STRICT },
-	{ "force", no_argument, NULL, OPT_FORCE },
-	{ "destructive", no_argument, NULL, OPT_DESTRUCTIVE },
-	{ "allow-exec", no_argument, NULL, OPT_ALLOW_EXEC },
-	{ "keep-going", no_argument, NULL, OPT_KEEP_GOING },
-	{ "quiet", no_argument, NULL, 'q' },
-	{ "help", no_argument, NULL, 'h' },
-	{ NULL, 0, NULL, 0 },
+#define RUNS   (FOR_COMPARE | FOR_SWEEP | FOR_SEEDS)
+#define PRINTS (RUNS | FOR_REPORT | FOR_RESUME)
+#define ALL    (PRINTS)
+
+/*
+ * Every option, and who takes it: help, completion (which reads the help) and refusals follow from
+ * here. FOR_RESUME: also beside --resume, where all else is as it was at the beginning.
+ */
+static const struct {
+	const char *name, *value; /* NULL: it stands alone */
+	unsigned int commands;
+	const char *help;
+} rows[NR_OPTIONS] = {
+	[OPT_SET] = { "set", "KEY=VALUE", RUNS,
+		      "a job or engine option for every run; repeatable" },
+	[OPT_RUNTIME] = { "runtime", "S", RUNS, "the same for runtime" },
+	[OPT_SIZE] = { "size", "S", RUNS, "and for size" },
+	[OPT_TARGET] = { "target", "PATH", FOR_COMPARE | FOR_SWEEP, "file, device, directory" },
+	[OPT_CPUS] = { "cpus", "LIST", RUNS, "pin every job" },
+	[OPT_OVER] = { "over", "KEY=VALUES", FOR_SWEEP, "4k,16k,64k, or 4k:1m*2, or 1:16+5" },
+	[OPT_DEVICE] = { "device", "PATH", FOR_SEEDS, "this device or file, not the null device" },
+	[OPT_SHOW] = { "show", NULL, FOR_COMPARE, "how the job changes; run nothing" },
+	[OPT_STRICT] = { "strict", NULL, RUNS, "drop no option: refuse" },
+	[OPT_FORCE] = { "force", NULL, RUNS, "run what is not comparable" },
+	[OPT_DESTRUCTIVE] = { "destructive", NULL, RUNS | FOR_RESUME, "may write devices" },
+	[OPT_ALLOW_EXEC] = { "allow-exec", NULL, RUNS, "may run exec_prerun" },
+	[OPT_ROUNDS] = { "rounds", "N", RUNS | FOR_RESUME, "at most so many" },
+	[OPT_PRECISION] = { "precision", "PCT", RUNS | FOR_RESUME, "width to reach (2)" },
+	[OPT_TIME] = { "time", "T", RUNS | FOR_RESUME, "at most so long (90s, 2h)" },
+	[OPT_TIMEOUT] = { "timeout", "T", RUNS | FOR_RESUME, "one run at most" },
+	[OPT_KEEP_GOING] = { "keep-going", NULL, RUNS | FOR_RESUME, "past a failed run" },
+	[OPT_FIO] = { "fio", "PATH", RUNS, "another fio" },
+	[OPT_ENGINE_DIR] = { "engine-dir", "DIR", RUNS, "other engines" },
+	[OPT_FORMAT] = { "format", "F", PRINTS, "text, markdown, csv, json" },
+	[OPT_PLOT] = { "plot", "FILE", FOR_COMPARE | FOR_SWEEP | FOR_REPORT | FOR_RESUME,
+		       "a picture, .svg or .png" },
+	[OPT_HTML] = { "html", "FILE", FOR_COMPARE | FOR_REPORT | FOR_RESUME, "all on one page" },
+	[OPT_OUTPUT] = { "output", "DIR", RUNS, "keep everything" },
+	[OPT_RESUME] = { "resume", "DIR", FOR_COMPARE | FOR_RESUME, "go on with it" },
+	[OPT_SLOWER] = { "fail-if-slower", "PCT", PRINTS, "exit 3" },
+	[OPT_UNDECIDED] = { "fail-if-undecided", NULL, PRINTS, "exit 4" },
+	[OPT_QUIET] = { "quiet", NULL, RUNS | FOR_RESUME, "no progress" },
+	[OPT_HELP] = { "help", NULL, ALL, "this" },
 };
+
+/* Two short ones on a line, so that all fit a screen. */
+void options_help(unsigned int command, FILE *to)
+{
+	int column = 0;
+
+	for (size_t i = 0; i < NR_OPTIONS; i++) {
+		if (!(rows[i].commands & command) || i == OPT_HELP)
+			continue;
+		char *name = format("--%s%s%s", rows[i].name, rows[i].value ? " " : "",
+				    rows[i].value ? rows[i].value : "");
+		char *text = format("%-15s  %s", name, rows[i].help);
+		bool fits = column && column < SECOND_COLUMN &&
+			    SECOND_COLUMN + strlen(text) <= LINE_WIDTH;
+
+		if (fits)
+			fprintf(to, "%*s%s\n", SECOND_COLUMN - column, "", text);
+		else
+			column = fprintf(to, "%s  %s", column ? "\n" : "", text) - !!column;
+		if (fits)
+			column = 0;
+		free(name);
+		free(text);
+	}
+	if (column)
+		fputc('\n', to);
+}
 
 void options_set(struct options *options, const char *key, const char *value)
 {
@@ -96,12 +143,26 @@ static bool set_pair(struct options *options, const char *pair)
 	return true;
 }
 
-static void set_target(struct options *options, const char *path)
+/* fio takes a ':' for the end of a file's name, unless a backslash stands before it. */
+static char *escape_colons(const char *path)
+{
+	char *escaped = xcalloc(2 * strlen(path) + 1, 1), *to = escaped;
+
+	for (; *path; *to++ = *path++)
+		if (*path == ':')
+			*to++ = '\\';
+	return escaped;
+}
+
+void options_set_target(struct options *options, const char *path)
 {
 	struct stat st;
 	bool dir = !stat(path, &st) && S_ISDIR(st.st_mode);
+	char *escaped = escape_colons(path);
 
-	options_set(options, dir ? "directory" : "filename", path);
+	options_set(options, dir ? "directory" : "filename", escaped);
+	options->target = path;
+	free(escaped);
 }
 
 static bool set_rounds(struct options *options, const char *text)
@@ -142,7 +203,7 @@ static bool set_format(struct options *options, const char *name)
 	return false;
 }
 
-static bool take_option(struct options *o, int option, char *arg)
+static bool take_option(struct options *o, enum option_row option, char *arg)
 {
 	switch (option) {
 	case OPT_SET:
@@ -154,7 +215,7 @@ static bool take_option(struct options *o, int option, char *arg)
 		options_set(o, "size", arg);
 		return true;
 	case OPT_TARGET:
-		set_target(o, arg);
+		options_set_target(o, arg);
 		return true;
 	case OPT_ROUNDS:
 		return set_rounds(o, arg);
@@ -210,23 +271,26 @@ static bool take_option(struct options *o, int option, char *arg)
 		return o->allow_exec = true;
 	case OPT_KEEP_GOING:
 		return o->keep_going = true;
-	case 'q':
+	case OPT_QUIET:
 		return o->quiet = true;
-	case 'h':
+	case OPT_HELP:
 		return o->help = true;
+	case NR_OPTIONS:
+		break;
 	}
 	return false;
 }
 
 /* getopt names what it does not like; we do it in our own form, with the nearest name. */
-static void name_bad_option(int option, char *const *argv)
+static void name_bad_option(int option, char *const *argv, unsigned int command)
 {
-	const char *names[ARRAY_SIZE(long_options)];
+	const char *names[NR_OPTIONS + 1];
 	size_t nr = 0;
 	const char *word = argv[optind - 1];
 
-	for (const struct option *o = long_options; o->name; o++)
-		names[nr++] = o->name;
+	for (size_t i = 0; i < NR_OPTIONS; i++)
+		if (rows[i].commands & command)
+			names[nr++] = rows[i].name;
 	names[nr] = NULL;
 	if (option == ':') {
 		message("%s needs a value", word);
@@ -238,6 +302,44 @@ static void name_bad_option(int option, char *const *argv)
 		message("unknown option %s: did you mean --%s?", word, name);
 	else
 		message("unknown option %s: see kpolicy %s --help", word, argv[0]);
+}
+
+/* What a command does not do is refused: who says --show must not find that it ran. */
+static bool is_taken(enum option_row option, const char *name, unsigned int command)
+{
+	if (rows[option].commands & command)
+		return true;
+	message("%s has no --%s: see kpolicy %s --help", name, rows[option].name, name);
+	return false;
+}
+
+static bool check_resume(const struct options *options, const bool *given)
+{
+	if (options->nr_variants || options->input.path || options->input.argv) {
+		message("--resume %s goes on with the job and the variants it was begun with: "
+			"leave '%s'",
+			options->resume,
+			options->input.path ? options->input.path
+					    : (options->nr_variants ? options->variants[0] : "--"));
+		return false;
+	}
+	for (size_t i = 0; i < NR_OPTIONS; i++) {
+		if (!given[i] || (rows[i].commands & FOR_RESUME))
+			continue;
+		message("--%s cannot be changed by --resume %s: leave it, or begin anew",
+			rows[i].name, options->resume);
+		return false;
+	}
+	return true;
+}
+
+static void fill_long_options(struct option long_options[NR_OPTIONS + 1])
+{
+	for (int i = 0; i < NR_OPTIONS; i++)
+		long_options[i] = (struct option){ rows[i].name,
+						   rows[i].value ? required_argument : no_argument,
+						   NULL, FIRST_LONG + i };
+	long_options[NR_OPTIONS] = (struct option){ 0 };
 }
 
 /* A fio command line stands after '--', with or without the word fio. */
@@ -263,11 +365,25 @@ static int find_separator(int argc, char **argv)
 	return at;
 }
 
-bool options_read(struct options *options, int argc, char **argv, bool job)
+static int option_index(int option)
+{
+	switch (option) {
+	case 'q':
+		return OPT_QUIET;
+	case 'h':
+		return OPT_HELP;
+	}
+	return option - FIRST_LONG;
+}
+
+bool options_read(struct options *options, int argc, char **argv, unsigned int command)
 {
 	int end = find_separator(argc, argv), option;
+	bool job = command & (FOR_COMPARE | FOR_SWEEP), given[NR_OPTIONS] = { false };
+	struct option long_options[NR_OPTIONS + 1];
 
 	*options = (struct options){ .fio = KP_FIO, .engine_dir = options_engine_dir() };
+	fill_long_options(long_options);
 	if (end < argc) {
 		take_fio_line(options, argc, argv, end);
 		if (!options->input.argv[0]) {
@@ -286,13 +402,17 @@ bool options_read(struct options *options, int argc, char **argv, bool job)
 						     sizeof(*options->variants));
 			options->variants[options->nr_variants++] = argv[optind++];
 		} else if (option == '?' || option == ':') {
-			name_bad_option(option, argv);
+			name_bad_option(option, argv, command);
 			return false;
-		} else if (!take_option(options, option, optarg)) {
-			return false;
+		} else {
+			int i = option_index(option);
+
+			given[i] = true;
+			if (!is_taken(i, argv[0], command) || !take_option(options, i, optarg))
+				return false;
 		}
 	}
-	return true;
+	return !options->resume || check_resume(options, given);
 }
 
 void options_free(struct options *options)

@@ -5,9 +5,19 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 
 #include "report.h"
 #include "swap.h"
+
+/* Who reads the command line, as a set. */
+enum options_for {
+	FOR_COMPARE = 1,
+	FOR_SWEEP = 2,
+	FOR_REPORT = 4,
+	FOR_SEEDS = 8,
+	FOR_RESUME = 16, /* compare --resume */
+};
 
 struct options {
 	struct swap_input input;
@@ -15,6 +25,7 @@ struct options {
 	size_t nr_variants;
 	struct setting *set; /* --set and its short forms */
 	size_t nr_set;
+	const char *target; /* --target, or NULL */
 	const char *fio;
 	char *engine_dir;
 	const char *cpus;
@@ -42,15 +53,22 @@ struct options {
 };
 
 /*
- * Reads the arguments after the command's name; argv[0] is that name. With @job the first word that
- * is no option is the job file, unless a fio command line stands after '--'. False when they make
- * no sense: the message is out.
+ * Reads the arguments after the command's name; argv[0] is that name. @command is one of options_for.
+ * For compare and sweep the first word that is no option is the job file, unless a fio command line
+ * stands after '--'. False when they make no sense, or ask for what the command does not do: the
+ * message is out.
  */
-bool options_read(struct options *options, int argc, char **argv, bool job);
+bool options_read(struct options *options, int argc, char **argv, unsigned int command);
 void options_free(struct options *options);
 
 /* Adds a setting for every run; the last one of a key holds. */
 void options_set(struct options *options, const char *key, const char *value);
+
+/* The file, device or directory that all jobs use. @path has to last. */
+void options_set_target(struct options *options, const char *path);
+
+/* Prints what @command takes, for its help. */
+void options_help(unsigned int command, FILE *to);
 
 /* Where the engines lie: next to this program's source tree, or where they are installed. */
 char *options_engine_dir(void);

@@ -11,9 +11,13 @@
 
 #define WIDTH	      900
 #define RATIO_ROW     34 /* pixels per interval */
-#define RATIO_FRAME   120
+#define RATIO_FRAME   140
 #define LATENCY_PANEL 380
 #define NINES_STEP    0.05
+#define LONGEST_LABEL 48 /* characters */
+#define LONGEST_TITLE 100
+#define LABEL_WIDTH   0.85 /* of a letter to gnuplot's unit of margins */
+#define CLIPPED	      10   /* times the ratios: an interval beyond says no more */
 
 /* ---- gnuplot ------------------------------------------------------------------------------- */
 
@@ -88,7 +92,7 @@ static bool run_gnuplot(const char *script, const char *errors)
 {
 	const char *const argv[] = { "gnuplot", script, NULL };
 	int status = 0;
-	int ret = run_program(argv, NULL, errors, NULL, &status);
+	int ret = run_program(argv, NULL, errors, NULL, &status, NULL);
 
 	if (ret) {
 		message("no picture: gnuplot: %s", strerror(-ret));
@@ -108,15 +112,17 @@ static bool run_gnuplot(const char *script, const char *errors)
 bool plot_draw(const struct plot *plot, const char *path)
 {
 	const char *terminal = terminal_for(path);
-	char script[] = "/tmp/kpolicy-plot-XXXXXX";
-	int fd = terminal ? mkstemp(script) : -1;
 
 	if (!terminal) {
 		message("--plot %s: the name must end in .svg or .png", path);
 		return false;
 	}
+	char *script = temporary_path("plot-XXXXXX");
+	int fd = mkstemp(script);
+
 	if (fd < 0) {
 		message("%s: %s", script, strerror(errno));
+		free(script);
 		return false;
 	}
 	close(fd);
@@ -133,9 +139,77 @@ bool plot_draw(const struct plot *plot, const char *path)
 		unlink(partial);
 	unlink(errors);
 	unlink(script);
+	free(script);
 	free(partial);
 	free(errors);
 	return done;
+}
+
+/* ---- labels -------------------------------------------------------------------------------- */
+
+/* Is @setting, of @len characters, one of the comma-separated ones behind the name in @text? */
+static bool has_setting(const char *text, const char *setting, size_t len)
+{
+	for (const char *at = strchr(text, ','); at; at = strchr(at + 1, ','))
+		if (!strncmp(at + 1, setting, len) && (!at[len + 1] || at[len + 1] == ','))
+			return true;
+	return false;
+}
+
+static bool all_have(const struct analysis *a, const char *setting, size_t len)
+{
+	for (size_t v = 0; v < a->session->nr_variants; v++)
+		if (!has_setting(a->session->variants[v].text, setting, len))
+			return false;
+	return true;
+}
+
+/* The settings behind a variant's name: those that all have, or the others. ',a=1,b=2' or ''. */
+static char *settings(const struct analysis *a, size_t variant, bool common)
+{
+	const char *at = strchr(a->session->variants[variant].text, ',');
+	char *text = xstrdup("");
+
+	while (at) {
+		size_t len = strcspn(at + 1, ",");
+
+		if (all_have(a, at + 1, len) == common) {
+			char *longer = format("%s,%.*s", text, (int)len, at + 1);
+
+			free(text);
+			text = longer;
+		}
+		at = strchr(at + 1, ',');
+	}
+	return text;
+}
+
+/* At most @most characters, the rest as three dots. Takes @text. */
+static char *shorten(char *text, size_t most)
+{
+	size_t characters = 0;
+
+	for (char *at = text; *at; at++) {
+		if ((*at & 0xc0) != 0x80 && ++characters == most && strlen(at) > 3) {
+			*at = '\0';
+			char *cut = format("%s...", text);
+
+			free(text);
+			return cut;
+		}
+	}
+	return text;
+}
+
+/* A variant without what all variants say, which stands in the title. */
+static char *label_of(const struct analysis *a, size_t variant)
+{
+	const char *text = a->session->variants[variant].text;
+	char *own = settings(a, variant, false);
+	char *label = format("%.*s%s", (int)strcspn(text, ","), text, own);
+
+	free(own);
+	return shorten(label, LONGEST_LABEL);
 }
 
 /* ---- the ratios ---------------------------------------------------------------------------- */
@@ -155,7 +229,6 @@ static void draw_band(FILE *s, const struct analysis *a)
 		if (b > band)
 			band = b;
 	}
-	band = fmin(band, JUDGE_AA_CAP);
 	fprintf(s,
 		"set object 1 rect from %g, graph 0 to %g, graph 1 behind fc '#e8e8e8' fs solid "
 		"noborder\n",
@@ -168,10 +241,12 @@ static void ratio_range(FILE *s, const struct analysis *a)
 	double low = 1 / (1 + JUDGE_AA_CAP / 2), high = 1 + JUDGE_AA_CAP / 2;
 
 	for (size_t i = 0; i < a->nr_deciding; i++) {
+		const struct judge_estimate *e = &a->deciding[i].estimate;
+
 		if (!a->deciding[i].judged)
 			continue;
-		low = fmin(low, a->deciding[i].estimate.low);
-		high = fmax(high, a->deciding[i].estimate.high);
+		low = fmin(low, fmax(e->low, e->ratio / CLIPPED));
+		high = fmax(high, fmin(e->high, e->ratio * CLIPPED));
 	}
 	double margin = pow(high / low, 0.06);
 
@@ -183,17 +258,29 @@ static void ratio_range(FILE *s, const struct analysis *a)
 		      s);
 }
 
-static char *ratio_tick(const struct analysis *a, const struct compared *c)
+/* Some groups are judged by time and some by IOPS: then each says which. */
+static bool mixed_quantities(const struct analysis *a)
 {
-	const char *variant = a->session->variants[c->variant].text;
-
-	if (a->nr_groups < 2)
-		return xstrdup(variant);
-	return format("%s: %s", analysis_group_name(a, c->figure->group), variant);
+	for (size_t i = 1; i < a->nr_deciding; i++)
+		if (a->deciding[i].figure->quantity != a->deciding[0].figure->quantity)
+			return true;
+	return false;
 }
 
-/* In characters: the longest label, but never most of the picture. */
-static size_t left_margin(const struct analysis *a)
+static char *ratio_tick(const struct analysis *a, const struct compared *c)
+{
+	char *label = label_of(a, c->variant), *tick;
+
+	if (a->nr_groups < 2)
+		return label;
+	tick = format("%s%s: %s", analysis_group_name(a, c->figure->group),
+		      mixed_quantities(a) && c->figure->quantity == Q_TIME ? " (time)" : "", label);
+	free(label);
+	return shorten(tick, LONGEST_LABEL);
+}
+
+/* In gnuplot's characters, which are wider than most letters: the longest label. */
+static unsigned int left_margin(const struct analysis *a)
 {
 	size_t longest = 9;
 
@@ -203,7 +290,7 @@ static size_t left_margin(const struct analysis *a)
 		longest = strlen(tick) > longest ? strlen(tick) : longest;
 		free(tick);
 	}
-	return longest > 50 ? 50 : longest + 3;
+	return longest * LABEL_WIDTH + 3;
 }
 
 static void ratio_ticks(FILE *s, const struct analysis *a)
@@ -236,31 +323,54 @@ static void ratio_data(FILE *s, const struct analysis *a)
 /* 'IOPS', or 'time' where the work is fixed: then less is faster, which has to be said. */
 static const char *ratio_label(const struct analysis *a)
 {
+	if (mixed_quantities(a))
+		return "ratio of IOPS or time (less time is faster), 95 % interval; grey: equal "
+		       "runs differ as much";
 	if (a->nr_deciding && a->deciding[0].figure->quantity == Q_TIME)
 		return "ratio of time (less is faster), 95 % interval; grey: equal runs differ as "
 		       "much";
-	return "ratio of IOPS, 95 % interval; grey: equal runs differ as much";
+	return "ratio of IOPS (more is faster), 95 % interval; grey: equal runs differ as much";
+}
+
+/* Over the whole width, for the labels leave the panel half of it. */
+static void put_title(FILE *s, const struct analysis *a)
+{
+	char *control = label_of(a, 0), *common = settings(a, 0, true);
+	char *title = shorten(xstrdup(a->session->title), LONGEST_TITLE / 2);
+	char *line = shorten(format("%s against %s", title, control), LONGEST_TITLE);
+	char *all = shorten(format("all with %s", *common ? common + 1 : ""), LONGEST_TITLE);
+
+	fputs("set label 1 ", s);
+	plot_quote(s, line);
+	fputs(" at screen 0.5, screen 1 center offset 0, -1.2\n", s);
+	if (*common) {
+		fputs("set label 2 ", s);
+		plot_quote(s, all);
+		fputs(" at screen 0.5, screen 1 center offset 0, -2.4 tc '#606060'\n", s);
+	}
+	free(all);
+	free(line);
+	free(title);
+	free(common);
+	free(control);
 }
 
 static void draw_ratios(FILE *s, const struct analysis *a)
 {
-	char *title = format("%s against %s", a->session->title, a->session->variants[0].text);
-
 	ratio_data(s, a);
+	put_title(s, a);
 	draw_band(s, a);
 	ratio_range(s, a);
 	ratio_ticks(s, a);
 	fputs("set xlabel ", s);
 	plot_quote(s, ratio_label(a));
-	fputs("\nset ylabel\nset title ", s);
-	plot_quote(s, title);
-	fputs("\nunset key\n", s);
+	fputs("\nset ylabel\nunset key\nset tmargin 4\nset rmargin 4\n", s);
 	fputs("plot $ratios using 1:2:3:4:(hexcolour(strcol(5))) with xerrorbars pt 7 ps 1 lw 2.5 "
 	      "lc rgb variable\n",
 	      s);
-	fputs("unset object 1\nunset arrow 1\nunset logscale x\nset xtics auto\nset ytics auto\n",
+	fputs("unset object 1\nunset arrow 1\nunset label\nunset logscale x\nset xtics auto\n"
+	      "set ytics auto\nset tmargin 4\n",
 	      s);
-	free(title);
 }
 
 /* ---- latency ------------------------------------------------------------------------------- */
@@ -304,17 +414,26 @@ static void draw_latency(FILE *s, const struct analysis *a, unsigned int group)
 		latency_data(s, a, group, v);
 	fputs("set xtics ('0' 0, '50' 0.30103, '90' 1, '99' 2, '99.9' 3, '99.99' 4, '99.999' 5, "
 	      "'99.9999' 6)\nset xrange [0:*]\nset yrange [*:*]\nset logscale y\n"
-	      "set xlabel 'percentile'\nset ylabel 'total latency, us'\nset key top left Left "
-	      "reverse\nset title ",
+	      "set xlabel 'percentile of all I/Os'\nunset title\n"
+	      "set key above left horizontal Left reverse width 2\nset ylabel ",
 	      s);
-	plot_quote(s, a->nr_groups > 1 ? analysis_group_name(a, group) : "");
+	/* The legend has the place of a title. */
+	char *name = a->nr_groups > 1
+			     ? format("%s: total latency, us", analysis_group_name(a, group))
+			     : xstrdup("total latency, us");
+
+	plot_quote(s, name);
+	free(name);
 	fputs("\nplot ", s);
 	for (size_t v = 0; v < nr; v++) {
 		if (!a->latency[v * a->nr_groups + group].nr)
 			continue;
 		fprintf(s, "%s$latency%zu using 1:2 with lines lw 2.5 lc rgb '%s' title ",
 			first ? "" : ", ", v, plot_colour(v));
-		plot_quote(s, a->session->variants[v].text);
+		char *label = label_of(a, v);
+
+		plot_quote(s, label);
+		free(label);
 		first = false;
 	}
 	fputs("\nunset logscale y\nset xtics auto\n", s);
@@ -342,7 +461,7 @@ static void draw_analysis(FILE *s, const void *arg)
 	double height = height_of(a), ratios = ratio_panel_pixels(a) / height;
 	double panel = LATENCY_PANEL / height, bottom = 1 - ratios;
 
-	fprintf(s, "hexcolour(s) = int('0x'.s[2:7])\nset multiplot\nset lmargin %zu\n",
+	fprintf(s, "hexcolour(s) = int('0x'.s[2:7])\nset multiplot\nset lmargin %u\n",
 		left_margin(a));
 	fprintf(s, "set size 1, %g\nset origin 0, %g\n", ratios, bottom);
 	draw_ratios(s, a);
@@ -366,11 +485,12 @@ bool plot_write(const struct analysis *analysis, const char *path)
 
 char *plot_svg(const struct analysis *analysis)
 {
-	char path[] = "/tmp/kpolicy-plot-XXXXXX.svg";
+	char *path = temporary_path("plot-XXXXXX.svg");
 	int fd = mkstemps(path, 4);
 
 	if (fd < 0) {
 		message("%s: %s", path, strerror(errno));
+		free(path);
 		return NULL;
 	}
 	close(fd);
@@ -380,5 +500,6 @@ char *plot_svg(const struct analysis *analysis)
 	svg = svg ? xstrdup(svg) : NULL;
 	free(text);
 	unlink(path);
+	free(path);
 	return svg;
 }

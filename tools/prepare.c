@@ -14,11 +14,15 @@
 #define DEFAULT_ROUNDS	  32
 #define DEFAULT_PRECISION 0.02
 
-/* Beyond the engine: total latency with its bins, and the same random offsets in every run. */
+/*
+ * Beyond the engine: total latency with its bins, the same random offsets in every run, and each
+ * direction by itself.
+ */
 static const struct setting measured_with[] = {
 	{ (char[]){ "lat_percentiles" }, (char[]){ "1" } },
 	{ (char[]){ "randrepeat" }, (char[]){ "1" } },
 	{ (char[]){ "allrandrepeat" }, (char[]){ "1" } },
+	{ (char[]){ "unified_rw_reporting" }, (char[]){ "0" } },
 };
 
 /* One variant on its way from the command line into the session. */
@@ -91,9 +95,9 @@ static bool parse_variant(const char *text, struct candidate *c)
 	return true;
 }
 
-static void common_settings(const struct options *options, struct candidate *c)
+static void common_settings(const struct options *options, bool show_only, struct candidate *c)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(measured_with) && !options->show; i++)
+	for (size_t i = 0; i < ARRAY_SIZE(measured_with) && !show_only; i++)
 		add_setting(&c->set, &c->nr_set, measured_with[i].key, measured_with[i].value);
 	for (size_t i = 0; i < options->nr_set; i++)
 		add_setting(&c->set, &c->nr_set, options->set[i].key, options->set[i].value);
@@ -109,12 +113,13 @@ static bool swap_candidate(const struct options *options, const struct session *
 		.fio = options->fio,
 		.engine_dir = options->engine_dir,
 		.run_dir = run_dir,
+		.target = options->target,
 		.cpus = options->cpus,
 		.strict = options->strict,
 		.force = options->force,
 		.destructive = options->destructive,
 		.allow_exec = options->allow_exec,
-		.show_only = options->show,
+		.show_only = !session, /* not the option: what is run must be safe */
 	};
 	char *error = NULL;
 
@@ -148,7 +153,7 @@ static bool read_candidates(const struct options *options, const struct session 
 {
 	/* All variants first: a word that is none should not have to wait for fio. */
 	for (size_t i = 0; i < options->nr_variants; i++) {
-		common_settings(options, &c[i]);
+		common_settings(options, !session, &c[i]);
 		if (!parse_variant(options->variants[i], &c[i]))
 			return false;
 	}
@@ -243,6 +248,8 @@ static void take_jobs(struct session *session, const struct swap_result *swap)
 			.name = xstrdup(job->name),
 			.group = job->group,
 			.counted = job->storage || !any_storage,
+			.phases = job->phases,
+			.after = job->after ? xstrdup(job->after) : NULL,
 			.fixed_work = job->fixed_work,
 			.fixed_ratio = job->ratio_one ? xstrdup(job->ratio_one) : NULL,
 			.seconds = job->us / 1e6,
@@ -291,9 +298,14 @@ static bool fill_session(const struct options *options, struct session *session,
 		take_variant(&session->variants[i], &c[i]);
 		take_lines(&session->warnings, c[i].swap.warnings, c[i].swap.nr_warnings);
 		take_lines(&session->files, c[i].swap.files, c[i].swap.nr_files);
+		for (size_t k = 0; k < c[i].swap.nr_written; k++)
+			written_add(&session->written, c[i].swap.written[k]);
+		session->written.unknown |= c[i].swap.writes_unknown;
 		done = write_job(session, i, c[i].swap.text);
 	}
 	take_jobs(session, &c[0].swap);
+	if (done)
+		session_make_utf8(session);
 	return done;
 }
 
@@ -341,11 +353,13 @@ static bool start_session(const struct options *options, const char *dir, struct
 	*session = (struct session){
 		.title = title_of(options),
 		.cwd = getcwd(NULL, 0),
+		.engine_dir = realpath(options->engine_dir, NULL),
 		.max_rounds = options->rounds ? options->rounds : DEFAULT_ROUNDS,
 		.precision = options->precision > 0 ? options->precision : DEFAULT_PRECISION,
 		.time = options->time,
 		.timeout = options->timeout,
 		.keep_going = options->keep_going,
+		.destructive = options->destructive,
 	};
 	if (!session->cwd) {
 		message("current directory: %s", strerror(errno));

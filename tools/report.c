@@ -44,6 +44,8 @@ static const char *variant_text(const struct analysis *a, unsigned int variant)
 
 char *report_interval(const struct judge_estimate *estimate)
 {
+	if (estimate->high >= 1000)
+		return format("%.3f .. >999", estimate->low);
 	return format("%.3f .. %.3f", estimate->low, estimate->high);
 }
 

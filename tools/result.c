@@ -81,9 +81,6 @@ static void read_job(const json_t *object, struct job_result *job)
 	job->group = json_integer_value(json_object_get(object, "groupid"));
 	job->error = json_integer_value(json_object_get(object, "error"));
 	job->counted = true;
-	/* With group_reporting job_runtime is the sum over the jobs and the shares refer to it. */
-	job->cpu_seconds = (number(object, "usr_cpu") + number(object, "sys_cpu")) / 100 *
-			   number(object, "job_runtime") / 1000;
 	job->depth = read_depth(json_object_get(object, "iodepth_level"));
 	for (int d = 0; d < NR_DIRECTIONS; d++)
 		read_direction(json_object_get(object, direction_names[d]), &job->dir[d]);
@@ -134,13 +131,14 @@ int result_read(const char *path, struct run_result *run, char **error)
 	const char *start = text;
 	json_error_t why = { .text = "no JSON in it" };
 
-	*run = (struct run_result){ 0 };
+	*run = (struct run_result){ .cpu_seconds = NAN };
 	if (!text) {
 		int ret = -errno;
 
 		*error = format("%s: %s", path, strerror(-ret));
 		return ret;
 	}
+	make_utf8(text);
 	json_t *root = find_json(text, &start, &why);
 	const json_t *jobs = json_object_get(root, "jobs");
 
@@ -211,7 +209,10 @@ char *result_idle(const struct run_result *run)
 			seconds = fmax(seconds, job->dir[d].seconds);
 		}
 		if (job->counted && (!ios || !(seconds > 0)))
-			return format("job '%s': %s", job->name, ios ? "no runtime" : "did no I/O");
+			return format("job '%s': %s", job->name,
+				      ios ? "no runtime, it was over within a millisecond: give it "
+					    "more with --size or --runtime"
+					  : "did no I/O");
 	}
 	return NULL;
 }
@@ -311,24 +312,65 @@ static double percentile(const struct run_result *run, const struct figure *figu
 	return value;
 }
 
+/*
+ * fio counts the CPU time of its own job thread alone. An engine may have its work done by others,
+ * and would look as if it saved it: only what the whole run cost says what it cost, and only where
+ * the run is nothing but this group.
+ */
 static double cpu_seconds(const struct run_result *run, const struct figure *figure)
 {
-	double sum = 0;
-
 	for (size_t i = 0; i < run->nr_jobs; i++)
-		if (job_matches(&run->jobs[i], figure))
-			sum += run->jobs[i].cpu_seconds;
-	return sum;
+		if (!run->jobs[i].counted || run->jobs[i].group != figure->group)
+			return NAN;
+	return figure->job || figure->direction != DIR_ALL ? NAN : run->cpu_seconds;
+}
+
+static double job_seconds(const struct job_result *job, enum direction direction)
+{
+	const struct direction_result *dir = job->dir;
+
+	if (direction != DIR_ALL)
+		return dir[direction].seconds;
+	/* fio starts a clock per direction: in a mixed job they run together */
+	double others = fmax(dir[DIR_WRITE].seconds, dir[DIR_TRIM].seconds);
+
+	return job->phases ? others + dir[DIR_READ].seconds : fmax(others, dir[DIR_READ].seconds);
+}
+
+/* When a job was done, as seconds from the start of its group. @most: of a chain, against loops. */
+static double job_end(const struct run_result *run, const struct job_result *job,
+		      enum direction direction, size_t most)
+{
+	double start = 0;
+
+	for (size_t i = 0; job->after && most && i < run->nr_jobs; i++)
+		if (run->jobs[i].group == job->group && !strcmp(run->jobs[i].name, job->after))
+			start = fmax(start, job_end(run, &run->jobs[i], direction, most - 1));
+	return start + job_seconds(job, direction);
+}
+
+static double figure_seconds(const struct run_result *run, const struct figure *figure)
+{
+	double seconds = 0;
+
+	for (size_t i = 0; i < run->nr_jobs; i++) {
+		const struct job_result *job = &run->jobs[i];
+
+		if (job_matches(job, figure))
+			seconds = fmax(seconds, figure->job ? job_seconds(job, figure->direction)
+							    : job_end(run, job, figure->direction,
+								      run->nr_jobs));
+	}
+	return seconds;
 }
 
 double result_figure(const struct run_result *run, const struct figure *figure)
 {
 	const struct direction_result *part;
-	double seconds = 0, iops = 0, bandwidth = 0, latency = 0, samples = 0, ios = 0;
+	double iops = 0, bandwidth = 0, latency = 0, samples = 0, ios = 0;
 
 	for_each_part(part, run, figure)
 	{
-		seconds = fmax(seconds, part->seconds);
 		iops += part->iops;
 		bandwidth += part->bytes_per_second;
 		latency += part->mean_nsec * part->samples;
@@ -339,7 +381,7 @@ double result_figure(const struct run_result *run, const struct figure *figure)
 		return NAN;
 	switch (figure->quantity) {
 	case Q_TIME:
-		return seconds;
+		return figure_seconds(run, figure);
 	case Q_IOPS:
 		return iops;
 	case Q_BANDWIDTH:

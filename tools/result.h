@@ -42,8 +42,9 @@ struct job_result {
 	unsigned int index; /* among the jobs of this name in this group */
 	int error;	    /* positive errno */
 	bool counted; /* its engine does I/O that is compared; set by the caller, true at first */
-	double cpu_seconds;
-	double depth; /* mean of what fio kept in flight */
+	bool phases;  /* set by the caller: it read back what it wrote when all was written */
+	const char *after; /* set by the caller: the job that it waited for, or NULL; not owned */
+	double depth;	   /* mean of what fio kept in flight */
 	struct direction_result dir[NR_DIRECTIONS];
 };
 
@@ -52,6 +53,7 @@ struct run_result {
 	char *text; /* what stood before the JSON: fio's own complaints */
 	struct job_result *jobs;
 	size_t nr_jobs;
+	double cpu_seconds; /* of fio and all its children; set by the caller; NAN: not known */
 };
 
 /*
@@ -70,14 +72,14 @@ char *result_error(const struct run_result *run);
 char *result_idle(const struct run_result *run);
 
 enum quantity {
-	Q_TIME, /* seconds, of the longest job */
+	Q_TIME, /* seconds until the last job was done; what ran one after the other adds up */
 	Q_IOPS,
 	Q_BANDWIDTH, /* bytes per second */
 	Q_MEAN,	     /* total latency in ns, and its percentiles */
 	Q_P50,
 	Q_P99,
 	Q_P99_9,
-	Q_CPU, /* CPU time per I/O in ns */
+	Q_CPU, /* CPU time per I/O in ns, of a run whose jobs are all compared and one group */
 	NR_QUANTITIES,
 };
 
@@ -116,7 +118,7 @@ double result_depth(const struct run_result *run, unsigned int group);
 /* All bytes that the counted jobs of a group moved. */
 uint64_t result_bytes(const struct run_result *run, unsigned int group);
 
-/* The longest runtime of the counted jobs of a group in seconds. */
+/* The time that the counted jobs of a group took in seconds. */
 double result_seconds(const struct run_result *run, unsigned int group);
 
 #endif

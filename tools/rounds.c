@@ -121,9 +121,22 @@ static void settle_files(const struct session *session)
 
 /* ---- one run ------------------------------------------------------------------------------- */
 
-static void note_failure(struct loop *loop, unsigned int round, const char *variant,
-			 const char *reason)
+/* A directory that will be gone is no place to send anybody to: its name is taken out. */
+static char *without_directory(const struct session *session, const char *reason)
 {
+	char *text = xstrdup(reason), *at = text;
+	char *dir = format("%s/", session->dir);
+
+	while (session->temporary && (at = strstr(at, dir)))
+		memmove(at, at + strlen(dir), strlen(at + strlen(dir)) + 1);
+	free(dir);
+	return text;
+}
+
+static void note_failure(struct loop *loop, unsigned int round, const char *variant,
+			 const char *whole_reason)
+{
+	char *reason = without_directory(loop->session, whole_reason);
 	char *error = NULL;
 
 	if (round)
@@ -135,6 +148,7 @@ static void note_failure(struct loop *loop, unsigned int round, const char *vari
 	free(error);
 	end_progress(&loop->progress);
 	message("%s", loop->session->failures.line[loop->session->failures.nr - 1]);
+	free(reason);
 }
 
 static double time_limit(const struct loop *loop)
@@ -152,21 +166,33 @@ static json_t *take_counters(const struct session *session, unsigned int round, 
 	json_t *counters = NULL;
 
 	if (!rename(written, kept))
-		counters = json_load_file(kept, 0, NULL);
+		counters = session_load_counters(kept);
 	free(written);
 	free(kept);
 	return counters;
 }
 
 /* All runs must report the same jobs: fio drops one whose options it does not like. */
-static char *check_jobs(struct loop *loop, const struct run_result *run)
+static char *check_jobs(struct loop *loop, const struct run_result *run, const char *output)
 {
+	bool counted = false;
+
+	for (size_t i = 0; i < run->nr_jobs; i++)
+		counted = counted || run->jobs[i].counted;
+	if (!counted)
+		return xstrdup("fio reports no job of its own for what is compared: leave "
+			       "group_reporting, or give the other jobs a group (new_group)");
 	if (!loop->nr_jobs)
 		loop->nr_jobs = run->nr_jobs;
 	if (run->nr_jobs == loop->nr_jobs)
 		return NULL;
-	return format("fio ran %zu jobs, with %s it ran %zu", run->nr_jobs,
-		      loop->session->variants[0].text, loop->nr_jobs);
+	char *words = fio_words(output);
+	char *reason = format("fio ran %zu jobs, with %s it ran %zu%s%s", run->nr_jobs,
+			      loop->session->variants[0].text, loop->nr_jobs, words ? ": " : "",
+			      words ? words : "");
+
+	free(words);
+	return reason;
 }
 
 static int run_slot(struct loop *loop, unsigned int round, unsigned int slot)
@@ -178,9 +204,16 @@ static int run_slot(struct loop *loop, unsigned int round, unsigned int slot)
 	struct run_watch watch = { time_limit(loop), show_progress, p };
 	char *job = session_job_path(session, number);
 	char *output = session_run_path(session, round, slot, "json");
+	char *cpu = session_run_path(session, round, slot, "cpu");
 	char *stale = session_counters_path(session, number);
-	const struct fio_run fio = { session->fio, variant->args,    job,    output,
-				     &watch,	   session_classify, session };
+	const struct fio_run fio = { .fio = session->fio,
+				     .args = variant->args,
+				     .job = job,
+				     .output = output,
+				     .cpu = cpu,
+				     .watch = &watch,
+				     .classify = session_classify,
+				     .arg = session };
 	char *reason = NULL;
 	double seconds;
 
@@ -194,7 +227,7 @@ static int run_slot(struct loop *loop, unsigned int round, unsigned int slot)
 
 	if (!ret) {
 		loop->counters[slot] = take_counters(session, round, slot);
-		reason = check_jobs(loop, &loop->runs[slot]);
+		reason = check_jobs(loop, &loop->runs[slot], output);
 		if (reason) {
 			ret = -EINVAL;
 			unlink(output);
@@ -207,6 +240,7 @@ static int run_slot(struct loop *loop, unsigned int round, unsigned int slot)
 		note_failure(loop, round, variant->text, reason);
 	free(reason);
 	free(stale);
+	free(cpu);
 	free(output);
 	free(job);
 	return ret;
@@ -219,10 +253,22 @@ static void forget_round(struct loop *loop)
 		loop->counters[slot] = NULL;
 }
 
+/* Looked at before each round, for a round may take long and a device be mounted meanwhile. */
+static int check_written(const struct loop *loop)
+{
+	char *why = written_refused(&loop->session->written, loop->session->destructive);
+
+	if (!why)
+		return 0;
+	end_progress(&loop->progress);
+	complain(why);
+	return -EBUSY;
+}
+
 /* Each variant once, so that files are laid out and caches of the device are in use. */
 static int warm_up(struct loop *loop)
 {
-	int ret = 0;
+	int ret = check_written(loop);
 
 	for (unsigned int v = 0; !ret && v < loop->session->nr_variants; v++)
 		ret = run_slot(loop, 0, v);
@@ -234,7 +280,7 @@ static int warm_up(struct loop *loop)
 static int run_round(struct loop *loop, unsigned int round)
 {
 	unsigned int slots = session_slots(loop->session);
-	int ret = 0;
+	int ret = check_written(loop);
 
 	for (unsigned int i = 0; !ret && i < slots; i++) {
 		loop->progress.slot = i;
@@ -288,6 +334,41 @@ static unsigned int next_round(const struct session *session)
 	return round + 1;
 }
 
+/* The time was up before the first round. */
+static enum rounds_end nothing_measured(const struct loop *loop)
+{
+	const struct progress *p = &loop->progress;
+	double needed = (run_clock() - loop->started) + p->per_run * p->slots * JUDGE_MIN_ROUNDS;
+
+	end_progress(p);
+	message("--time %gs is over before one round of %u runs of %.1f s: give --time %.0fs or "
+		"more, or make runs shorter (--runtime, --size)",
+		loop->session->time, p->slots, p->per_run, ceil(needed));
+	return ROUNDS_FAILED;
+}
+
+/* From here on the error of this look is spent, also for whoever resumes. */
+static void take_look(struct session *session, unsigned int rounds)
+{
+	char *error = NULL;
+
+	if (judge_take_look(&session->looks, rounds, session->max_rounds) &&
+	    session_save(session, &error))
+		complain(error);
+}
+
+static bool is_precise(struct loop *loop)
+{
+	struct session *session = loop->session;
+	unsigned int rounds = loop->analysis->rounds;
+
+	if (rounds < JUDGE_MIN_ROUNDS || !judge_is_look(rounds, session->max_rounds))
+		return false;
+	take_look(session, rounds);
+	return judge_may_stop(rounds, session->max_rounds, analysis_width(loop->analysis),
+			      session->precision);
+}
+
 static enum rounds_end run_rounds(struct loop *loop)
 {
 	struct session *session = loop->session;
@@ -296,20 +377,24 @@ static enum rounds_end run_rounds(struct loop *loop)
 	size_t failures = session->failures.nr;
 
 	while (analysis->rounds < session->max_rounds && !time_is_up(loop)) {
-		if (analysis->rounds >= JUDGE_MIN_ROUNDS &&
-		    judge_is_look(analysis->rounds, session->max_rounds) &&
-		    analysis_width(analysis) <= session->precision)
+		if (is_precise(loop))
 			return ROUNDS_PRECISE;
 		int ret = run_round(loop, round++);
 
 		if (ret == -EINTR || run_interrupted())
 			return ROUNDS_INTERRUPTED;
+		if (ret == -EBUSY)
+			return ROUNDS_REFUSED;
 		if (ret &&
 		    (!session->keep_going || session->failures.nr - failures > session->max_rounds))
 			return ROUNDS_FAILED;
 		if (!ret)
 			show_round(&loop->progress, analysis);
 	}
+	if (!analysis->rounds)
+		return nothing_measured(loop);
+	if (analysis->rounds >= JUDGE_MIN_ROUNDS)
+		take_look(session, analysis->rounds);
 	return analysis_width(analysis) <= session->precision ? ROUNDS_PRECISE : ROUNDS_SPENT;
 }
 
@@ -327,14 +412,19 @@ enum rounds_end rounds_run(struct session *session, struct analysis *analysis, b
 		.counters = xcalloc(slots, sizeof(*loop.counters)),
 		.started = run_clock(),
 	};
-	session->made = false; /* what fio says is worth keeping */
+	session->fresh = false; /* what fio says is worth keeping */
 	int ret = warm_up(&loop);
-	enum rounds_end end = ret == -EINTR ? ROUNDS_INTERRUPTED : ROUNDS_FAILED;
+	enum rounds_end end = ret == -EINTR   ? ROUNDS_INTERRUPTED
+			      : ret == -EBUSY ? ROUNDS_REFUSED
+					      : ROUNDS_FAILED;
 
 	if (!ret) {
 		show_estimate(&loop);
 		end = run_rounds(&loop);
 	}
+	/* What is going to be printed is a look, wherever it ended. */
+	if (analysis->rounds >= JUDGE_MIN_ROUNDS)
+		take_look(session, analysis->rounds);
 	end_progress(&loop.progress);
 	free(loop.runs);
 	free(loop.counters);

@@ -13,6 +13,7 @@ enum rounds_end {
 	ROUNDS_SPENT,	    /* --rounds or --time */
 	ROUNDS_INTERRUPTED, /* the user stopped it */
 	ROUNDS_FAILED,	    /* a run failed; the message is out */
+	ROUNDS_REFUSED,	    /* a device must not be written now; the message is out */
 };
 
 /*

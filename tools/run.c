@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -38,9 +39,16 @@ int run_init(void)
 
 	if (prctl(PR_SET_CHILD_SUBREAPER, 1))
 		return -errno;
-	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
-		if (sigaction(signals[i], &action, NULL))
+	for (size_t i = 0; i < ARRAY_SIZE(signals); i++) {
+		struct sigaction before;
+
+		if (sigaction(signals[i], &action, &before))
 			return -errno;
+		/* nohup: the terminal may go away, the comparison stays */
+		if (signals[i] == SIGHUP && before.sa_handler == SIG_IGN &&
+		    sigaction(SIGHUP, &before, NULL))
+			return -errno;
+	}
 	/* A reader that went away shows as a failed write. */
 	signal(SIGPIPE, SIG_IGN);
 	signal(SIGCHLD, SIG_DFL);
@@ -129,61 +137,79 @@ static void become(const char *const *argv, const char *output, const char *erro
 	_exit(EXIT_NO_START);
 }
 
-/* Waits for @child alone or for the next tick. Returns true when it ended. */
-static bool wait_tick(pid_t child, const sigset_t *chld, int *status)
+/* A child on its way out. */
+struct child {
+	pid_t pid;
+	int status;
+	struct rusage usage; /* its own and its children's, for fio waits for its jobs */
+	sig_atomic_t seen;   /* signals before it that do not concern it */
+};
+
+/* Waits for the child alone or for the next tick. Returns true when it ended. */
+static bool wait_tick(struct child *child, const sigset_t *chld)
 {
 	const struct timespec tick = { .tv_nsec = TICK_NSEC };
 
-	if (waitpid(child, status, WNOHANG) == child)
+	if (wait4(child->pid, &child->status, WNOHANG, &child->usage) == child->pid)
 		return true;
 	sigtimedwait(chld, NULL, &tick);
-	return waitpid(child, status, WNOHANG) == child;
+	return wait4(child->pid, &child->status, WNOHANG, &child->usage) == child->pid;
 }
 
-static int wait_child(pid_t child, const struct run_watch *watch, const sigset_t *chld, int *status)
+static int wait_child(struct child *child, const struct run_watch *watch, const sigset_t *chld)
 {
 	double start = run_clock(), asked = 0;
 	int ret = 0;
 
-	while (!wait_tick(child, chld, status)) {
+	while (!wait_tick(child, chld)) {
 		double now = run_clock();
 
 		if (watch && watch->tick)
 			watch->tick(watch->arg);
-		if (!ret && interrupted)
+		if (!ret && interrupts > child->seen)
 			ret = -EINTR;
 		if (!ret && watch && watch->limit > 0 && now - start > watch->limit)
 			ret = -ETIMEDOUT;
 		if (ret && !asked) {
 			asked = now;
-			kill(child, SIGINT);
-		} else if (ret && (now - asked > PATIENCE || interrupts > 1)) {
-			kill(child, SIGKILL);
+			kill(child->pid, SIGINT);
+		} else if (ret && (now - asked > PATIENCE || interrupts > child->seen + 1)) {
+			kill(child->pid, SIGKILL);
 		}
 	}
 	/* It may have ended because of the same signal, before the tick. */
-	return interrupted ? -EINTR : ret;
+	return interrupts > child->seen ? -EINTR : ret;
+}
+
+static double seconds_of(struct timeval time)
+{
+	return time.tv_sec + time.tv_usec / 1e6;
 }
 
 int run_program(const char *const *argv, const char *output, const char *errors,
-		const struct run_watch *watch, int *status)
+		const struct run_watch *watch, int *status, double *cpu_seconds)
 {
+	/* The picture of a comparison that was stopped is still drawn. */
+	struct child child = { .seen = watch ? 0 : interrupts };
 	sigset_t chld, before;
 
 	sigemptyset(&chld);
 	sigaddset(&chld, SIGCHLD);
 	sigprocmask(SIG_BLOCK, &chld, &before);
-	pid_t child = fork();
+	child.pid = fork();
 	int ret;
 
-	if (!child)
+	if (!child.pid)
 		become(argv, output, errors);
-	if (child < 0) {
+	if (child.pid < 0) {
 		ret = -errno;
 	} else {
-		setpgid(child, child);
-		ret = wait_child(child, watch, &chld, status);
+		setpgid(child.pid, child.pid);
+		ret = wait_child(&child, watch, &chld);
 	}
+	*status = child.status;
+	if (cpu_seconds)
+		*cpu_seconds = seconds_of(child.usage.ru_utime) + seconds_of(child.usage.ru_stime);
 	run_end_descendants();
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	return ret;
@@ -221,6 +247,15 @@ static char *first_words(const char *path)
 	}
 	free(text);
 	return line;
+}
+
+char *fio_words(const char *output)
+{
+	char *errors = format("%s.err", output);
+	char *words = first_words(errors);
+
+	free(errors);
+	return words ? words : first_words(output);
 }
 
 static char *why_ended(int status, const char *output, const char *errors)
@@ -282,6 +317,26 @@ static const char **fio_argv(const struct fio_run *fio, const char *output_optio
 	return argv;
 }
 
+static int put_number(FILE *to, const void *number)
+{
+	return fprintf(to, "%.6f\n", *(const double *)number) < 0 ? -EIO : 0;
+}
+
+/* The CPU time first: where the result is, it is there too. */
+static int name_result(const struct fio_run *fio, const char *partial, double cpu_seconds,
+		       char **reason)
+{
+	int ret = write_whole(fio->cpu, put_number, &cpu_seconds);
+
+	if (ret) {
+		*reason = format("%s: %s", fio->cpu, strerror(-ret));
+	} else if (rename(partial, fio->output)) {
+		ret = -errno;
+		*reason = format("%s: %s", fio->output, strerror(-ret));
+	}
+	return ret;
+}
+
 int fio_run(const struct fio_run *fio, struct run_result *result, double *seconds, char **reason)
 {
 	char *partial = format("%s.partial", fio->output);
@@ -289,9 +344,12 @@ int fio_run(const struct fio_run *fio, struct run_result *result, double *second
 	char *failed = format("%s.failed", fio->output);
 	char *option = format("--output=%s", partial);
 	const char **argv = fio_argv(fio, option);
-	double start = run_clock();
+	double start = run_clock(), cpu_seconds;
 	int status = 0;
-	int ret = run_program(argv, errors, errors, fio->watch, &status);
+	/* Asked to stop between two runs. */
+	int ret = interrupted
+			  ? -EINTR
+			  : run_program(argv, errors, errors, fio->watch, &status, &cpu_seconds);
 
 	*reason = NULL;
 	*seconds = run_clock() - start;
@@ -301,10 +359,11 @@ int fio_run(const struct fio_run *fio, struct run_result *result, double *second
 		*reason = format("cannot start %s: %s", fio->fio, strerror(-ret));
 	else if (!ret)
 		ret = judge_run(fio, status, partial, errors, result, reason);
-	if (!ret && rename(partial, fio->output)) {
-		ret = -errno;
-		*reason = format("%s: %s", fio->output, strerror(errno));
-		result_free(result);
+	if (!ret) {
+		result->cpu_seconds = cpu_seconds;
+		ret = name_result(fio, partial, cpu_seconds, reason);
+		if (ret)
+			result_free(result);
 	}
 	if (ret == -EINTR)
 		unlink(partial);
@@ -320,21 +379,25 @@ int fio_run(const struct fio_run *fio, struct run_result *result, double *second
 
 int fio_check(const char *fio, char **version, char **reason)
 {
-	char path[] = "/tmp/kpolicy-version-XXXXXX";
+	char *path = temporary_path("version-XXXXXX");
 	int fd = mkstemp(path), status = 0, major, minor;
 	const char *const argv[] = { fio, "--version", NULL };
 
 	*version = NULL;
 	*reason = NULL;
 	if (fd < 0) {
-		*reason = format("%s: %s", path, strerror(errno));
-		return -errno;
+		int failed = -errno;
+
+		*reason = format("%s: %s (TMPDIR names another directory)", path, strerror(errno));
+		free(path);
+		return failed;
 	}
 	close(fd);
-	int ret = run_program(argv, path, NULL, NULL, &status);
+	int ret = run_program(argv, path, NULL, NULL, &status, NULL);
 	char *line = read_line(path);
 
 	unlink(path);
+	free(path);
 	if (ret || !line || status || sscanf(line, "fio-%d.%d", &major, &minor) != 2) {
 		*reason = format(
 			"%s: not there, or not fio: install fio or name it with --fio PATH", fio);

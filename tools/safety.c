@@ -314,3 +314,48 @@ int safety_check_write(const char *path, bool destructive, const struct safety_r
 				  path);
 	return 0;
 }
+
+/* What a disk is known by; the first that sysfs has. */
+static const char *const identities[] = {
+	"wwid", "device/wwid", "device/serial", "serial", "loop/backing_file", "dm/uuid", NULL,
+};
+
+/* The first line of @name in @dir, or NULL. */
+static char *read_attribute(const char *dir, const char *name)
+{
+	char path[2 * PATH_MAX], *line = NULL;
+	size_t size = 0;
+	FILE *in;
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	in = fopen(path, "re");
+	if (!in)
+		return NULL;
+	if (getline(&line, &size, in) > 0)
+		line[strcspn(line, "\n")] = '\0';
+	fclose(in);
+	if (line && *line)
+		return line;
+	free(line);
+	return NULL;
+}
+
+char *safety_device(const char *path)
+{
+	char sys[PATH_MAX], partition[PATH_MAX + 16], disk[PATH_MAX + 16];
+	char *identity = NULL, *text;
+	struct stat st;
+
+	if (stat(path, &st) || !S_ISBLK(st.st_mode))
+		return NULL;
+	sys_dir(sys, &safety_system, st.st_rdev);
+	snprintf(partition, sizeof(partition), "%s/partition", sys);
+	/* a partition is known by its disk and its number */
+	snprintf(disk, sizeof(disk), "%s%s", sys, access(partition, F_OK) ? "" : "/..");
+	for (const char *const *name = identities; *name && !identity; name++)
+		identity = read_attribute(disk, *name);
+	text_format(&text, "%u:%u%s%s", major(st.st_rdev), minor(st.st_rdev), identity ? " " : "",
+		    identity ? identity : "");
+	free(identity);
+	return text;
+}

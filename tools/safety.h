@@ -32,4 +32,11 @@ int safety_in_use(dev_t dev, const struct safety_roots *roots, char **why);
 int safety_check_write(const char *path, bool destructive, const struct safety_roots *roots,
 		       char **why);
 
+/*
+ * The block device behind @path: its number, and what it is known by whatever its name (WWID, serial
+ * number, a loop device's file): "8:16 naa.5000c500". NULL when it is none, or no memory; the caller
+ * frees it.
+ */
+char *safety_device(const char *path);
+
 #endif

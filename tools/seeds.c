@@ -106,7 +106,7 @@ static void row_options(struct options *options, const struct options *user,
 	for (unsigned int i = 0; i < options->nr_variants; i++)
 		options->variants[i] = variant_of(seed, row, i, user);
 	if (user->device)
-		options_set(options, "filename", user->device);
+		options_set_target(options, user->device);
 	if (runs_for_a_time(seed) && !is_set(user, "runtime"))
 		options_set(options, "runtime", SEED_RUNTIME);
 	for (size_t i = 0; i < user->nr_set; i++)
@@ -366,7 +366,7 @@ int cmd_seeds(int argc, char **argv)
 	struct options options;
 	int code = EXIT_CANNOT;
 
-	if (!options_read(&options, argc, argv, false))
+	if (!options_read(&options, argc, argv, FOR_SEEDS))
 		;
 	else if (options.help)
 		code = print_help(argv[0]);

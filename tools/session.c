@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
+#include <dirent.h>
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -7,7 +9,7 @@
 
 #include "session.h"
 
-#define SESSION_FORMAT 1
+#define SESSION_FORMAT 2
 
 /* ---- names --------------------------------------------------------------------------------- */
 
@@ -55,33 +57,72 @@ static int make_dir(char *path, bool *made, char **error)
 	return ret;
 }
 
+/* What another comparison left, or something else altogether, must not be taken for our own. */
+static int check_empty(const char *dir, char **error)
+{
+	DIR *entries = opendir(dir);
+	struct dirent *entry;
+	bool empty = true;
+
+	if (!entries) {
+		int ret = -errno;
+
+		*error = format("%s: %s", dir, strerror(-ret));
+		return ret;
+	}
+	while (empty && (entry = readdir(entries)))
+		empty = !strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..");
+	closedir(entries);
+	if (empty)
+		return 0;
+	char *taken = format("%s/session.json", dir);
+
+	*error = access(taken, F_OK)
+			 ? format("%s is not empty: --output needs a directory of its own", dir)
+			 : format("%s holds a comparison: --resume %s goes on with it", dir, dir);
+	free(taken);
+	return -EEXIST;
+}
+
+/* What session_create() and its callers put there, before anything was run. */
+static void remove_fresh(const struct session *session)
+{
+	static const char *const parts[] = { "jobs", "runs", "logs", "session.json",
+					     "environment.json" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+		char *path = format("%s/%s", session->dir, parts[i]);
+
+		remove_tree(path);
+		free(path);
+	}
+	if (session->made)
+		rmdir(session->dir);
+}
+
 int session_create(struct session *session, const char *dir, char **error)
 {
-	char template[] = "/tmp/kpolicy-XXXXXX";
 	int ret;
 
 	if (!dir) {
-		const char *made = mkdtemp(template);
-
-		if (!made) {
-			*error = format("%s: %s", template, strerror(errno));
-			return -errno;
+		session->dir = temporary_path("XXXXXX");
+		if (!mkdtemp(session->dir)) {
+			ret = -errno;
+			*error = format("%s: %s (TMPDIR names another directory)", session->dir,
+					strerror(errno));
+			free(session->dir);
+			session->dir = NULL;
+			return ret;
 		}
-		session->dir = xstrdup(made);
 		session->temporary = true;
 	} else {
 		ret = make_dir(xstrdup(dir), &session->made, error);
 		if (ret)
 			return ret;
-		char *taken = format("%s/session.json", dir);
-		bool used = !access(taken, F_OK);
-
-		free(taken);
-		if (used) {
-			*error = format("%s holds a comparison: --resume %s goes on with it", dir,
-					dir);
-			return -EEXIST;
-		}
+		ret = check_empty(dir, error);
+		if (ret)
+			return ret;
+		session->fresh = true;
 		session->dir = realpath(dir, NULL);
 		if (!session->dir) {
 			*error = format("%s: %s", dir, strerror(errno));
@@ -94,10 +135,51 @@ int session_create(struct session *session, const char *dir, char **error)
 	return ret;
 }
 
+static void make_lines_utf8(struct lines *lines)
+{
+	for (size_t i = 0; i < lines->nr; i++)
+		make_utf8(lines->line[i]);
+}
+
+void session_make_utf8(struct session *session)
+{
+	make_utf8(session->title);
+	for (size_t i = 0; i < session->nr_variants; i++)
+		make_utf8(session->variants[i].text);
+	for (size_t i = 0; i < session->nr_jobs; i++) {
+		make_utf8(session->jobs[i].name);
+		if (session->jobs[i].after)
+			make_utf8(session->jobs[i].after);
+		if (session->jobs[i].fixed_ratio)
+			make_utf8(session->jobs[i].fixed_ratio);
+	}
+	make_lines_utf8(&session->warnings);
+}
+
+json_t *session_load_counters(const char *path)
+{
+	char *text = read_whole(path, NULL);
+	json_t *counters;
+
+	if (!text)
+		return NULL;
+	make_utf8(text);
+	counters = json_loads(text, 0, NULL);
+	free(text);
+	return counters;
+}
+
+double session_error(const struct session *session, unsigned int rounds)
+{
+	return judge_error(&session->looks, rounds, session->max_rounds);
+}
+
 void session_close(struct session *session)
 {
-	if ((session->temporary || session->made) && session->dir)
+	if (session->temporary && session->dir)
 		remove_tree(session->dir);
+	else if (session->fresh && session->dir)
+		remove_fresh(session);
 	for (size_t i = 0; i < session->nr_variants; i++) {
 		struct session_variant *v = &session->variants[i];
 
@@ -109,6 +191,7 @@ void session_close(struct session *session)
 	}
 	for (size_t i = 0; i < session->nr_jobs; i++) {
 		free(session->jobs[i].name);
+		free(session->jobs[i].after);
 		free(session->jobs[i].fixed_ratio);
 	}
 	free(session->variants);
@@ -118,6 +201,9 @@ void session_close(struct session *session)
 	free(session->fio);
 	free(session->fio_version);
 	free(session->cwd);
+	free(session->engine_dir);
+	judge_looks_free(&session->looks);
+	written_free(&session->written);
 	lines_free(&session->files);
 	lines_free(&session->warnings);
 	lines_free(&session->failures);
@@ -146,9 +232,17 @@ int session_write_json(const struct session *session, const char *name, const js
 
 /* ---- session.json -------------------------------------------------------------------------- */
 
+/* A path may be no UTF-8; what is kept of it is for people then. */
 static json_t *json_text(const char *text)
 {
-	return text ? json_string(text) : json_null();
+	char *valid = text ? xstrdup(text) : NULL;
+	json_t *value;
+
+	if (valid)
+		make_utf8(valid);
+	value = valid ? json_string(valid) : json_null();
+	free(valid);
+	return value;
 }
 
 static json_t *pack_lines(char *const *line, size_t nr)
@@ -156,7 +250,7 @@ static json_t *pack_lines(char *const *line, size_t nr)
 	json_t *array = json_array();
 
 	for (size_t i = 0; i < nr; i++)
-		json_array_append_new(array, json_string(line[i]));
+		json_array_append_new(array, json_text(line[i]));
 	return array;
 }
 
@@ -172,9 +266,21 @@ static json_t *pack_variant(const struct session_variant *v)
 
 static json_t *pack_job(const struct session_job *job)
 {
-	return json_pack("{s:s, s:i, s:b, s:b, s:o, s:f}", "name", job->name, "group",
-			 (int)job->group, "counted", job->counted, "fixed_work", job->fixed_work,
-			 "fixed_ratio", json_text(job->fixed_ratio), "seconds", job->seconds);
+	return json_pack("{s:s, s:i, s:b, s:b, s:o, s:b, s:o, s:f}", "name", job->name, "group",
+			 (int)job->group, "counted", job->counted, "phases", job->phases, "after",
+			 json_text(job->after), "fixed_work", job->fixed_work, "fixed_ratio",
+			 json_text(job->fixed_ratio), "seconds", job->seconds);
+}
+
+static json_t *pack_looks(const struct judge_looks *looks)
+{
+	json_t *array = json_array();
+
+	for (size_t i = 0; i < looks->nr; i++)
+		json_array_append_new(array,
+				      json_pack("{s:i, s:f}", "rounds", (int)looks->look[i].rounds,
+						"error", looks->look[i].error));
+	return array;
 }
 
 static json_t *pack_session(const struct session *s)
@@ -186,13 +292,15 @@ static json_t *pack_session(const struct session *s)
 	for (size_t i = 0; i < s->nr_jobs; i++)
 		json_array_append_new(jobs, pack_job(&s->jobs[i]));
 	return json_pack(
-		"{s:i, s:s, s:s, s:s, s:s, s:o, s:o, s:i, s:f, s:f, s:f, s:b, s:o, s:o, s:o}",
-		"format", SESSION_FORMAT, "title", s->title, "fio", s->fio, "fio_version",
-		s->fio_version, "cwd", s->cwd, "variants", variants, "jobs", jobs, "max_rounds",
+		"{s:i, s:s, s:o, s:s, s:o, s:o, s:o, s:o, s:i, s:f, s:f, s:f, s:b, s:o, s:o, "
+		"s:o, s:o, s:o}",
+		"format", SESSION_FORMAT, "title", s->title, "fio", json_text(s->fio),
+		"fio_version", s->fio_version, "cwd", json_text(s->cwd), "engine_dir",
+		json_text(s->engine_dir), "variants", variants, "jobs", jobs, "max_rounds",
 		(int)s->max_rounds, "precision", s->precision, "time", s->time, "timeout",
-		s->timeout, "keep_going", s->keep_going, "files",
-		pack_lines(s->files.line, s->files.nr), "warnings",
-		pack_lines(s->warnings.line, s->warnings.nr), "failures",
+		s->timeout, "keep_going", s->keep_going, "looks", pack_looks(&s->looks), "written",
+		written_pack(&s->written), "files", pack_lines(s->files.line, s->files.nr),
+		"warnings", pack_lines(s->warnings.line, s->warnings.nr), "failures",
 		pack_lines(s->failures.line, s->failures.nr));
 }
 
@@ -234,9 +342,25 @@ static void take_job(const json_t *value, struct session_job *job)
 	job->name = take_text(json_object_get(value, "name"));
 	job->group = json_integer_value(json_object_get(value, "group"));
 	job->counted = json_is_true(json_object_get(value, "counted"));
+	job->phases = json_is_true(json_object_get(value, "phases"));
+	job->after = take_text(json_object_get(value, "after"));
 	job->fixed_work = json_is_true(json_object_get(value, "fixed_work"));
 	job->fixed_ratio = take_text(json_object_get(value, "fixed_ratio"));
 	job->seconds = json_number_value(json_object_get(value, "seconds"));
+}
+
+static void take_looks(const json_t *array, struct judge_looks *looks)
+{
+	looks->nr = json_array_size(array);
+	looks->look = xcalloc(looks->nr, sizeof(*looks->look));
+	for (size_t i = 0; i < looks->nr; i++) {
+		const json_t *look = json_array_get(array, i);
+
+		looks->look[i] = (struct judge_look){
+			json_integer_value(json_object_get(look, "rounds")),
+			json_number_value(json_object_get(look, "error")),
+		};
+	}
 }
 
 static bool take_session(const json_t *value, struct session *s)
@@ -249,11 +373,14 @@ static bool take_session(const json_t *value, struct session *s)
 	s->fio = take_text(json_object_get(value, "fio"));
 	s->fio_version = take_text(json_object_get(value, "fio_version"));
 	s->cwd = take_text(json_object_get(value, "cwd"));
+	s->engine_dir = take_text(json_object_get(value, "engine_dir"));
 	s->max_rounds = json_integer_value(json_object_get(value, "max_rounds"));
 	s->precision = json_number_value(json_object_get(value, "precision"));
 	s->time = json_number_value(json_object_get(value, "time"));
 	s->timeout = json_number_value(json_object_get(value, "timeout"));
 	s->keep_going = json_is_true(json_object_get(value, "keep_going"));
+	take_looks(json_object_get(value, "looks"), &s->looks);
+	written_unpack(json_object_get(value, "written"), &s->written);
 	take_lines(json_object_get(value, "files"), &s->files);
 	take_lines(json_object_get(value, "warnings"), &s->warnings);
 	take_lines(json_object_get(value, "failures"), &s->failures);
@@ -315,11 +442,31 @@ void session_classify(struct run_result *run, const void *arg)
 {
 	const struct session *session = arg;
 
-	for (size_t i = 0; i < run->nr_jobs; i++)
-		for (size_t j = 0; j < session->nr_jobs; j++)
-			if (!strcmp(run->jobs[i].name, session->jobs[j].name) &&
-			    run->jobs[i].group == session->jobs[j].group)
-				run->jobs[i].counted = session->jobs[j].counted;
+	for (size_t i = 0; i < run->nr_jobs; i++) {
+		struct job_result *result = &run->jobs[i];
+
+		for (size_t j = 0; j < session->nr_jobs; j++) {
+			const struct session_job *job = &session->jobs[j];
+
+			if (strcmp(result->name, job->name) || result->group != job->group)
+				continue;
+			result->counted = job->counted;
+			result->phases = job->phases;
+			result->after = job->after;
+		}
+	}
+}
+
+/* CPU time is not in fio's result. */
+static double read_cpu(const struct session *session, unsigned int round, unsigned int slot)
+{
+	char *path = session_run_path(session, round, slot, "cpu");
+	char *line = read_line(path);
+	double seconds = line ? strtod(line, NULL) : NAN;
+
+	free(line);
+	free(path);
+	return seconds > 0 ? seconds : NAN;
 }
 
 static bool read_run(const struct session *session, unsigned int round, unsigned int slot,
@@ -332,6 +479,7 @@ static bool read_run(const struct session *session, unsigned int round, unsigned
 
 	if (good) {
 		session_classify(run, session);
+		run->cpu_seconds = read_cpu(session, round, slot);
 		char *failure = result_error(run);
 
 		if (!failure)
@@ -339,7 +487,7 @@ static bool read_run(const struct session *session, unsigned int round, unsigned
 		good = !failure;
 		free(failure);
 	}
-	*counters = good ? json_load_file(counters_path, 0, NULL) : NULL;
+	*counters = good ? session_load_counters(counters_path) : NULL;
 	free(error);
 	free(counters_path);
 	free(path);

@@ -20,13 +20,17 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "judge.h"
 #include "result.h"
 #include "util.h"
+#include "written.h"
 
 struct session_job {
 	char *name;
 	unsigned int group;
 	bool counted;	   /* its I/O is compared */
+	bool phases;	   /* writes, then reads back to verify */
+	char *after;	   /* the job it waits for, or NULL */
 	bool fixed_work;   /* ends when its size is done */
 	char *fixed_ratio; /* option that makes every ratio 1, or NULL */
 	double seconds;	   /* that it is told to run; 0: until its size is done */
@@ -42,23 +46,28 @@ struct session_variant {
 struct session {
 	char *dir;
 	bool temporary; /* the user did not ask to keep it */
-	bool made;	/* by session_create(), and nothing is in it that is worth keeping yet */
+	bool made;	/* by session_create() */
+	bool fresh;	/* nothing is in it yet that is worth keeping */
 	char *title;	/* the job file, or what stands for it */
 	char *fio;
 	char *fio_version;
 	char *cwd;
+	char *engine_dir;
 	struct session_variant *variants;
 	size_t nr_variants;
 	struct session_job *jobs; /* the same in every variant */
 	size_t nr_jobs;
 	unsigned int max_rounds;
-	double precision;      /* full width of the interval, 0.02: 2 % */
-	double time;	       /* seconds that may be spent; 0: no limit */
-	double timeout;	       /* seconds that one run may take; 0: ten times the longest so far */
-	bool keep_going;       /* a failed run does not end it */
-	struct lines files;    /* synced and invalidated between runs */
-	struct lines warnings; /* known before the first run */
-	struct lines failures; /* runs that do not count */
+	double precision; /* full width of the interval, 0.02: 2 % */
+	double time;	  /* seconds that may be spent; 0: no limit */
+	double timeout;	  /* seconds that one run may take; 0: ten times the longest so far */
+	bool keep_going;  /* a failed run does not end it */
+	bool destructive; /* block devices may be written; not kept, to be said each time */
+	struct judge_looks looks; /* taken so far, by all who ran it */
+	struct written written;	  /* by the jobs of all variants */
+	struct lines files;	  /* synced and invalidated between runs */
+	struct lines warnings;	  /* known before the first run */
+	struct lines failures;	  /* runs that do not count */
 };
 
 /*
@@ -73,6 +82,9 @@ int session_save(const struct session *session, char **error);
 /* Reads session.json of @dir. Returns 0 or -errno with *@error; @session is empty then. */
 int session_load(struct session *session, const char *dir, char **error);
 
+/* The error that intervals after so many rounds have. */
+double session_error(const struct session *session, unsigned int rounds);
+
 /* Frees it, and removes the directory if it is temporary or nothing was run in it. */
 void session_close(struct session *session);
 
@@ -81,6 +93,12 @@ unsigned int session_slots(const struct session *session);
 
 /* The variant that runs in a slot. */
 unsigned int session_slot_variant(const struct session *session, unsigned int slot);
+
+/* Makes all of it that is for people UTF-8, as its JSON and fio's have to be. */
+void session_make_utf8(struct session *session);
+
+/* What an engine counted, from the file it wrote; NULL when there is none. */
+json_t *session_load_counters(const char *path);
 
 /* Names of files, for the caller to free. */
 char *session_job_path(const struct session *session, size_t variant);
@@ -93,7 +111,7 @@ char *session_counters_path(const struct session *session, size_t variant);
 int session_write_json(const struct session *session, const char *name, const json_t *value,
 		       char **error);
 
-/* Marks which jobs of a run are compared. @arg is the session. For fio_run.classify. */
+/* Says of the jobs of a run which are compared, and what runs one after the other. @arg is the session. For fio_run.classify. */
 void session_classify(struct run_result *run, const void *arg);
 
 /*

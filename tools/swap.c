@@ -24,6 +24,11 @@ bool swap_is_on(const struct jobfile *jf, size_t i, const char *name)
 	return strtol(value, &end, 10) || end == value;
 }
 
+bool swap_begins_group(const struct jobfile *jf, size_t i)
+{
+	return swap_is_on(jf, i, "stonewall") || swap_is_on(jf, i, "new_group");
+}
+
 int swap_warn(struct swap *s, const char *file, unsigned int line, const char *fmt, ...)
 {
 	char *text;
@@ -168,12 +173,14 @@ void swap_result_free(struct swap_result *result)
 	for (size_t i = 0; i < result->nr_jobs; i++) {
 		free(result->jobs[i].name);
 		free(result->jobs[i].old_engine);
+		free(result->jobs[i].after);
 		free(result->jobs[i].ratio_one);
 	}
 	free(result->jobs);
 	free(result->text);
 	free_strings(result->warnings, result->nr_warnings);
 	free_strings(result->files, result->nr_files);
+	free_strings(result->written, result->nr_written);
 	free_strings(result->args, result->nr_args);
 	if (result->jobfile)
 		jobfile_free(result->jobfile);

@@ -27,6 +27,7 @@ struct swap_options {
 	const char *fio;	/* the fio binary; asked what options its engines have */
 	const char *engine_dir; /* where split.so ... lie */
 	const char *run_dir;	/* logs and state files go there; NULL: leave them */
+	const char *target;	/* --target: no job may open a file elsewhere; NULL: any */
 	const char *cpus;	/* cpus_allowed of every job; NULL: leave it */
 	bool strict;		/* refuse to drop an option */
 	bool force;		/* the caller's: what is comparable is not judged here */
@@ -46,6 +47,8 @@ struct swap_job {
 	bool buffered;	      /* direct=0 in effect */
 	bool writes;	      /* writes or trims */
 	bool fixed_work;      /* the size ends the job, not time_based: compare time */
+	bool phases;	      /* writes all, then reads it all back to verify */
+	char *after;	      /* the job it waits for (wait_for=), or NULL */
 	char *ratio_one;      /* option that fixes the ratio (rate=..., thinktime=...), or NULL */
 	unsigned int group;   /* stonewall group, as fio counts them, from 0 */
 	unsigned int numjobs; /* at least 1 */
@@ -60,6 +63,9 @@ struct swap_result {
 	size_t nr_warnings;
 	char **files; /* targets as fio will open them, as far as they are known; sorted */
 	size_t nr_files;
+	char **written; /* those of them that jobs write, unless they touch no file; sorted */
+	size_t nr_written;
+	bool writes_unknown; /* a replayed log may write what cannot be told */
 	char **args; /* options that only fio's command line has: pass them before the job file */
 	size_t nr_args;
 	struct jobfile *jobfile; /* for swap_show() */

@@ -87,10 +87,22 @@ static char *job_name(const struct jobfile_section *s)
 	return strdup(l && l->value && *l->value ? l->value : s->name);
 }
 
+/* A job that only writes reads it back when all is written; one that also reads does so meanwhile. */
+static bool verifies_afterwards(const struct jobfile *jf, size_t i)
+{
+	const char *verify = jobfile_value(jf, i, "verify"), *rw = jobfile_value(jf, i, "rw");
+	const char *do_verify = jobfile_value(jf, i, "do_verify");
+
+	if (!verify || !*verify || !strcmp(verify, "0") || !rw || !strstr(rw, "write"))
+		return false;
+	return strncmp(rw, "readwrite", 9) && (!do_verify || swap_is_on(jf, i, "do_verify"));
+}
+
 static int describe(struct swap *s, size_t i, struct swap_job *job)
 {
 	const struct jobfile *jf = s->jf;
 	const struct jobfile_section *section = &jf->sections[i];
+	const char *after = jobfile_value(jf, i, "wait_for");
 	unsigned long long runtime = microseconds(jobfile_value(jf, i, "runtime"));
 
 	job->name = job_name(section);
@@ -101,11 +113,14 @@ static int describe(struct swap *s, size_t i, struct swap_job *job)
 	job->old_engine = strdup(s->engines[i].name);
 	job->buffered = is_buffered(jf, i);
 	job->fixed_work = !(swap_is_on(jf, i, "time_based") && runtime);
+	job->phases = verifies_afterwards(jf, i);
 	job->numjobs = targets_count(jf, i, "numjobs");
 	if (runtime)
 		job->us = runtime + microseconds(jobfile_value(jf, i, "ramp_time")) +
 			  microseconds(jobfile_value(jf, i, "startdelay"));
-	if (!job->name || !job->old_engine)
+	if (after && *after)
+		job->after = strdup(after);
+	if (!job->name || !job->old_engine || (after && *after && !job->after))
 		return -ENOMEM;
 	return find_fixed_ratio(jf, i, &job->ratio_one);
 }
@@ -140,15 +155,9 @@ static void sort_files(struct text_list *files)
 	files->nr = nr;
 }
 
-/* Whether fio begins a new group at the job; the first one needs none. */
-static bool begins_group(const struct jobfile *jf, size_t i)
-{
-	return swap_is_on(jf, i, "stonewall") || swap_is_on(jf, i, "new_group");
-}
-
 int swap_describe(struct swap *s, struct swap_result *result)
 {
-	struct text_list files = { 0 };
+	struct text_list files = { 0 }, written = { 0 };
 	unsigned int group = 0;
 	int ret = 0;
 
@@ -161,7 +170,7 @@ int swap_describe(struct swap *s, struct swap_result *result)
 
 		if (!jobfile_is_job(&s->jf->sections[i]))
 			continue;
-		if (result->nr_jobs && begins_group(s->jf, i))
+		if (result->nr_jobs && swap_begins_group(s->jf, i))
 			group++;
 		job = &result->jobs[result->nr_jobs++];
 		job->group = group;
@@ -171,10 +180,17 @@ int swap_describe(struct swap *s, struct swap_result *result)
 		job->writes = t.writes;
 		if (!ret)
 			ret = add_files(&files, &t.paths);
+		if (!ret && t.writes && !swap_writes_nothing(s, i)) {
+			ret = add_files(&written, &t.paths);
+			result->writes_unknown |= t.unknown;
+		}
 		text_list_free(&t.paths);
 	}
 	sort_files(&files);
 	result->files = files.item;
 	result->nr_files = files.nr;
+	sort_files(&written);
+	result->written = written.item;
+	result->nr_written = written.nr;
 	return ret;
 }

@@ -12,19 +12,61 @@
 /* fio's engines over plain files, and the backend of ours with the same kernel interface. */
 static const struct {
 	const char *engine, *backend;
+	const char *unlike; /* what the backend does otherwise, for a warning; NULL: nothing */
 } storage_engines[] = {
-	{ "sync", "psync" },	    { "psync", "psync" },   { "vsync", "psync" },
-	{ "pvsync", "psync" },	    { "pvsync2", "psync" }, { "libaio", "libaio" },
-	{ "linuxaio", "libaio" },   { "aio", "libaio" },    { "posixaio", "libaio" },
-	{ "io_uring", "io_uring" },
+	{ "sync", "psync", NULL },
+	{ "psync", "psync", NULL },
+	{ "vsync", "psync", "which joins requests that follow each other into one preadv" },
+	{ "pvsync", "psync", NULL },
+	{ "pvsync2", "psync", NULL },
+	{ "libaio", "libaio", NULL },
+	{ "linuxaio", "libaio", NULL },
+	{ "aio", "libaio", NULL },
+	{ "posixaio", "libaio", "which is threads" },
+	{ "io_uring", "io_uring", NULL },
 };
 
-static const char *backend_of(const char *engine)
+static const char *const backends[] = { "libaio", "io_uring", "psync", "null" };
+
+/* The row of a storage engine of fio's, or -1. */
+static int find_row(const char *engine)
 {
 	for (size_t i = 0; i < sizeof(storage_engines) / sizeof(storage_engines[0]); i++)
 		if (!strcmp(storage_engines[i].engine, engine))
-			return storage_engines[i].backend;
+			return i;
+	return -1;
+}
+
+/*
+ * One of our own engines, as a job file names it: external:PATH/split.so, or the name alone where it
+ * is installed as fio's. Returns the name of ours or NULL.
+ */
+static const char *own_engine(const char *engine)
+{
+	const char *base = strrchr(engine, '/');
+	size_t len;
+
+	base = base ? base + 1 : engine;
+	len = strlen(base);
+	if (!strncmp(engine, "external:", 9) && len > 3 && !strcmp(base + len - 3, ".so"))
+		len -= 3;
+	else if (base != engine)
+		return NULL;
+	for (const char *const *own = variant_engines; *own; own++)
+		if (strlen(*own) == len && !strncmp(*own, base, len))
+			return *own;
 	return NULL;
+}
+
+/* What the job of one of our engines says itself, else our default. */
+static const char *own_backend(const struct jobfile *jf, size_t i)
+{
+	const char *named = jobfile_value(jf, i, "backend");
+
+	for (size_t k = 0; named && k < sizeof(backends) / sizeof(backends[0]); k++)
+		if (!strcmp(backends[k], named))
+			return backends[k];
+	return backends[0];
 }
 
 /* Where the default engine is to be replaced: in the first [global] before the job, or in it. */
@@ -50,7 +92,12 @@ int swap_find_engines(struct swap *s)
 		e->name = strdup(l && l->value ? l->value : DEFAULT_ENGINE);
 		if (!e->name)
 			return -ENOMEM;
-		e->backend = backend_of(e->name);
+		e->own = own_engine(e->name);
+		e->row = find_row(e->name);
+		if (e->row >= 0)
+			e->backend = storage_engines[e->row].backend;
+		else if (e->own)
+			e->backend = own_backend(jf, i);
 		e->file = l ? l->file : jf->sections[i].file;
 		e->line = l ? l->line : jf->sections[i].line;
 		if (!l && jobfile_is_job(&jf->sections[i]))
@@ -87,10 +134,62 @@ int swap_load_options(struct swap *s, const char *engine)
 	return s->options_result;
 }
 
+/* A word of the variant, that the one to be compared says in its place. */
+static bool is_policy(const struct swap *s, const char *key)
+{
+	static const char *const words[] = { "policy", "kernel", "fs", "counters", NULL };
+	const char *underscore = strrchr(key, '_');
+
+	for (const char *const *word = words; *word; word++)
+		if (!strcmp(*word, key))
+			return true;
+	return variant_setting(s->v, key) || (underscore && !strcmp(underscore, "_policy"));
+}
+
+/*
+ * A section of one of our engines: the policy is exchanged, the device below it stays as described
+ * as far as the variant's engine has the option.
+ */
+static int drop_own_options(struct swap *s, size_t i)
+{
+	struct jobfile_section *section = &s->jf->sections[i];
+	bool same = !strcmp(s->engines[i].own, s->v->engine);
+	struct text_list old = { 0 };
+	int ret = 0;
+
+	if (!same) {
+		const char *path = s->engines[i].name;
+
+		ret = fioinfo_engine_options(s->opt->fio,
+					     path + (strncmp(path, "external:", 9) ? 0 : 9), &old);
+		if (!ret)
+			ret = swap_load_options(s, s->so_path);
+		if (ret == -ENOENT) /* not built: all is taken for common */
+			ret = 0;
+	}
+	for (size_t k = 0; k < section->nr_lines && !ret;) {
+		const char *key = section->lines[k].key;
+
+		if (key && is_policy(s, key))
+			jobfile_remove_line(section, k);
+		else if (key && text_list_has(&old, key) && s->options.nr &&
+			 !text_list_has(&s->options, key))
+			ret = drop_option(s, i, k);
+		else
+			k++;
+	}
+	text_list_free(&old);
+	return ret;
+}
+
 static int drop_options(struct swap *s, size_t i)
 {
 	struct jobfile_section *section = &s->jf->sections[i];
-	int ret = swap_load_options(s, s->engines[i].name);
+	int ret;
+
+	if (s->engines[i].own)
+		return drop_own_options(s, i);
+	ret = swap_load_options(s, s->engines[i].name);
 
 	if (ret == -ENOENT) /* neither fio nor the table knows the engine's options */
 		ret = 0;
@@ -128,7 +227,8 @@ static int insert_variant(struct swap *s, size_t i, size_t at)
 	for (size_t k = 0; k < s->nr_engine_settings && !ret; k++)
 		ret = insert_setting(section, at++, s->engine_settings[k]->key,
 				     s->engine_settings[k]->value);
-	if (!ret && !variant_setting(s->v, "backend"))
+	/* one of ours says itself what it is to run on */
+	if (!ret && !s->engines[i].own && !variant_setting(s->v, "backend"))
 		ret = insert_setting(section, at, "backend", s->engines[i].backend);
 	return ret;
 }
@@ -201,14 +301,14 @@ static int warn_left_alone(struct swap *s, size_t first)
 	return ret;
 }
 
-static int warn_posixaio(struct swap *s, size_t i)
+static int warn_unlike(struct swap *s, size_t i)
 {
 	const struct section_engine *e = &s->engines[i];
 
-	if (strcmp(e->name, "posixaio"))
+	if (e->row < 0 || !storage_engines[e->row].unlike)
 		return 0;
-	return swap_warn(s, e->file, e->line,
-			 "posixaio, which is threads, is exchanged with backend=libaio");
+	return swap_warn(s, e->file, e->line, "%s, %s, is exchanged with backend=%s", e->name,
+			 storage_engines[e->row].unlike, e->backend);
 }
 
 static int nothing_to_exchange(struct swap *s)
@@ -235,7 +335,7 @@ int swap_exchange(struct swap *s)
 		if (!s->jf->sections[i].name)
 			continue;
 		if (s->engines[i].backend) {
-			ret = warn_posixaio(s, i);
+			ret = warn_unlike(s, i);
 			if (!ret)
 				ret = drop_options(s, i);
 			if (!ret)

@@ -11,6 +11,8 @@
 struct section_engine {
 	char *name;	     /* fio's default psync when nothing is named */
 	const char *backend; /* ours that does the same system calls; NULL: no storage engine */
+	const char *own;     /* it is one of ours: its name without path; else NULL */
+	int row;	     /* in the table of fio's storage engines, -1: none of them */
 	const char *file;    /* where it is named, else the section */
 	unsigned int line;
 	bool insert; /* nothing names it: the exchange has to be written here */
@@ -50,6 +52,9 @@ int swap_warn(struct swap *s, const char *file, unsigned int line, const char *f
 /* An option that switches something on: present without value, or with one other than 0. */
 bool swap_is_on(const struct jobfile *jf, size_t i, const char *name);
 
+/* Whether fio begins a new group at the job in section @i; the first one needs none. */
+bool swap_begins_group(const struct jobfile *jf, size_t i);
+
 /* swap_engine.c: exchanges the engines. */
 int swap_find_engines(struct swap *s);
 int swap_exchange(struct swap *s);
@@ -63,6 +68,9 @@ int swap_override(struct swap *s);
 
 /* swap_refuse.c: refuses what must not or cannot be run. */
 int swap_refuse(struct swap *s);
+
+/* Whether section @i's engine touches no file: the null devices, ours and fio's, or --readonly. */
+bool swap_writes_nothing(const struct swap *s, size_t i);
 
 /* swap_describe.c: fills jobs and files of @result. */
 int swap_describe(struct swap *s, struct swap_result *result);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -126,9 +127,6 @@ static bool is_overridden(const struct jobfile_line *l, const char *name)
 	if (jobfile_sets(l, name))
 		return true;
 	name = fioinfo_name(name);
-	/* fio would look for an absolute filename below the directory */
-	if (!strcmp(name, "directory") && jobfile_sets(l, "filename"))
-		return l->value && l->value[0] == '/';
 	for (size_t i = 0; i < sizeof(families) / sizeof(families[0]); i++) {
 		if (strcmp(families[i].name, name))
 			continue;
@@ -144,6 +142,70 @@ static void remove_overridden(struct jobfile_section *section, const char *name)
 	for (size_t k = section->nr_lines; k-- > 0;)
 		if (is_overridden(&section->lines[k], name))
 			jobfile_remove_line(section, k);
+}
+
+/* The names of filename line @l that are not absolute, as fio writes lists; NULL without memory. */
+static char *relative_names(const struct jobfile_line *l)
+{
+	const char *value = l->value ? l->value : "";
+	char *copy = strdup(value + strspn(value, " \t\v\f")), *rest = copy, *name, *text = NULL;
+	size_t size;
+	FILE *out = copy ? open_memstream(&text, &size) : NULL;
+
+	while (out && (name = text_next_path(&rest))) {
+		if (*name == '/')
+			continue;
+		if (ftell(out) > 0)
+			fputc(':', out);
+		for (; *name; name++)
+			fprintf(out, "%s%c", *name == ':' ? "\\" : "", *name);
+	}
+	free(copy);
+	if (!out || !fclose(out))
+		return text;
+	free(text);
+	return NULL;
+}
+
+static int replace_names(struct swap *s, struct jobfile_section *section, size_t k,
+			 const char *names)
+{
+	struct jobfile_line *l = &section->lines[k];
+	char *text;
+	int ret;
+
+	if (!*names) {
+		jobfile_remove_line(section, k);
+		return 0;
+	}
+	if (!jobfile_can_write(names))
+		return text_error_at(s->error, EINVAL, l->file, l->line,
+				     "'%s=%s' cannot be written again without its absolute paths",
+				     l->key, l->value);
+	if (asprintf(&text, "filename=%s", names) < 0)
+		return -ENOMEM;
+	ret = jobfile_replace(l, text);
+	free(text);
+	return ret;
+}
+
+/* fio would look for an absolute filename below the directory: those go, item by item. */
+static int drop_absolute_names(struct swap *s, struct jobfile_section *section)
+{
+	int ret = 0;
+
+	for (size_t k = section->nr_lines; k-- > 0 && !ret;) {
+		struct jobfile_line *l = &section->lines[k];
+		char *names;
+
+		if (!jobfile_sets(l, "filename") || !l->value ||
+		    (l->value[strspn(l->value, " \t\v\f")] != '/' && !strstr(l->value, ":/")))
+			continue;
+		names = relative_names(l);
+		ret = names ? replace_names(s, section, k, names) : -ENOMEM;
+		free(names);
+	}
+	return ret;
 }
 
 /* Whether the engine that section @i ends up with has the option. */
@@ -169,21 +231,42 @@ static int override_section(struct swap *s, size_t i, struct override *o)
 		o->used = true;
 		return 0;
 	}
+	bool is_directory = !strcmp(fioinfo_name(o->key), "directory");
+	int ret = 0;
+
 	remove_overridden(section, o->key);
-	if (!is_job)
-		return 0;
-	o->used = true;
+	if (is_directory)
+		ret = drop_absolute_names(s, section);
+	/* fio puts a filename below the directory when it reads it: a [global] with one needs both */
+	if (ret || (!is_job && !(is_directory && jobfile_own(section, "filename"))))
+		return ret;
+	o->used |= is_job;
 	return jobfile_append(section, o->key, o->value);
+}
+
+/* The first job that a comparison is about, for a message. */
+static const struct section_engine *first_engine(const struct swap *s)
+{
+	size_t first = s->jf->nr_sections;
+
+	for (size_t i = s->jf->nr_sections; i-- > 0;)
+		if (jobfile_is_job(&s->jf->sections[i]) &&
+		    (first == s->jf->nr_sections || s->engines[i].backend))
+			first = i;
+	return &s->engines[first];
 }
 
 static int check_used(struct swap *s, const struct override *o)
 {
+	const struct section_engine *e = first_engine(s);
+
 	if (o->used)
 		return 0;
 	if (!s->v->engine)
-		return swap_warn(s, "native", 0,
-				 "'%s=%s' is an option of other engines, runs without it", o->key,
-				 o->value);
+		return swap_warn(s, e->file, e->line,
+				 "%s has no option '%s', native runs without '%s=%s'; for the same "
+				 "device on both sides compare with ENGINE:none",
+				 e->name, o->key, o->key, o->value);
 	return text_error(s->error, EINVAL, "'%s=%s': neither fio nor %s has an option '%s'",
 			  o->key, o->value, s->v->engine, o->key);
 }
@@ -290,6 +373,49 @@ static int redirect_all(struct swap *s)
 	return ret ? ret : redirect_state(s);
 }
 
+static bool is_storage(const struct swap *s, size_t i)
+{
+	return s->engines[i].backend != NULL;
+}
+
+/* The jobs from section @i up to the next group; *@mixed: some are storage jobs and some are not. */
+static size_t group_end(const struct swap *s, size_t i, bool *mixed)
+{
+	bool storage = false, other = false, first = true;
+
+	for (; i < s->jf->nr_sections; i++) {
+		if (!jobfile_is_job(&s->jf->sections[i]))
+			continue;
+		if (!first && swap_begins_group(s->jf, i))
+			break;
+		first = false;
+		storage = storage || is_storage(s, i);
+		other = other || !is_storage(s, i);
+	}
+	*mixed = storage && other;
+	return i;
+}
+
+/*
+ * With group_reporting fio gives one result for all jobs of a group: of a mixed one what the storage
+ * jobs did could not be told from the rest. kpolicy adds the jobs up itself.
+ */
+static int report_mixed_apart(struct swap *s)
+{
+	int ret = 0;
+
+	for (size_t i = 0, end; i < s->jf->nr_sections && !ret; i = end) {
+		bool mixed;
+
+		end = group_end(s, i, &mixed);
+		for (size_t k = i; k < end && mixed && !ret; k++)
+			if (jobfile_is_job(&s->jf->sections[k]) &&
+			    swap_is_on(s->jf, k, "group_reporting"))
+				ret = jobfile_append(&s->jf->sections[k], "group_reporting", "0");
+	}
+	return ret;
+}
+
 int swap_override(struct swap *s)
 {
 	int ret = 0;
@@ -300,5 +426,7 @@ int swap_override(struct swap *s)
 		if (!ret)
 			ret = check_used(s, &s->overrides[k]);
 	}
+	if (!ret && !s->opt->show_only)
+		ret = report_mixed_apart(s);
 	return ret || !s->opt->run_dir ? ret : redirect_all(s);
 }

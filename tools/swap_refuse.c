@@ -134,9 +134,14 @@ static bool is_null(const struct swap *s, size_t i)
 {
 	const char *backend = jobfile_value(s->jf, i, "backend");
 
-	if (swap_is_swapped(s, i))
+	if (swap_is_swapped(s, i) || s->engines[i].own)
 		return backend && !strcmp(backend, "null");
 	return !strcmp(s->engines[i].name, "null");
+}
+
+bool swap_writes_nothing(const struct swap *s, size_t i)
+{
+	return text_list_has(&s->args, "--readonly") || is_null(s, i);
 }
 
 static int check_targets(struct swap *s, size_t i)
@@ -144,12 +149,47 @@ static int check_targets(struct swap *s, size_t i)
 	struct targets t = { 0 };
 	int ret;
 
-	if (text_list_has(&s->args, "--readonly") || is_null(s, i))
+	if (swap_writes_nothing(s, i))
 		return 0;
 
 	ret = targets_of(s->jf, i, &t);
 	if (!ret && t.writes)
 		ret = check_paths(s, i, &t);
+	text_list_free(&t.paths);
+	return ret;
+}
+
+/* @path is @target or lies below it. */
+static bool is_within(const char *path, const char *target)
+{
+	size_t len = strlen(target);
+
+	while (len > 1 && target[len - 1] == '/')
+		len--;
+	if (strncmp(path, target, len) || (path[len] && path[len] != '/' && target[len - 1] != '/'))
+		return false;
+	for (const char *up = path; (up = strstr(up, "..")); up += 2)
+		if (up > path && up[-1] == '/' && (!up[2] || up[2] == '/') && up >= path + len)
+			return false;
+	return true;
+}
+
+/* The last word on --target: whatever the rewriting did, no file is opened elsewhere. */
+static int check_within(struct swap *s, size_t i)
+{
+	const struct jobfile_line *at = target_line(s, i);
+	struct targets t = { 0 };
+	int ret;
+
+	if (!s->opt->target || is_null(s, i))
+		return 0;
+	ret = targets_of(s->jf, i, &t);
+	for (size_t k = 0; k < t.paths.nr && !ret; k++)
+		if (!is_within(t.paths.item[k], s->opt->target))
+			ret = text_error_at(s->error, EINVAL, at->file, at->line,
+					    "the job would open %s, which is not within --target "
+					    "%s; change its filename",
+					    t.paths.item[k], s->opt->target);
 	text_list_free(&t.paths);
 	return ret;
 }
@@ -166,6 +206,8 @@ int swap_refuse(struct swap *s)
 			ret = check_capabilities(s, i);
 		if (!ret)
 			ret = check_exec(s, i);
+		if (!ret)
+			ret = check_within(s, i);
 		if (!ret)
 			ret = check_targets(s, i);
 	}

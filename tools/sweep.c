@@ -17,48 +17,73 @@
 
 /* What a point of the sweep says of one variant; the control has a ratio of 1. */
 struct sample {
-	double value; /* of the deciding figure */
+	double value;
 	bool judged;
-	enum quantity quantity;
 	struct judge_estimate estimate;
 	enum verdict verdict;
 };
 
+/* The two quantities that can decide. */
+enum judged_by { BY_IOPS, BY_TIME, NR_JUDGED_BY };
+
 struct sweep {
 	const struct options *options;
 	struct axis axis;
-	struct sample *samples; /* [point][variant] */
+	struct sample *samples; /* [point][variant][judged_by] */
 	size_t points;		/* measured */
+	bool not_by_time;	/* at some point the work was not fixed: IOPS decide for all */
 	struct lines warnings;
 };
 
 /* ---- measuring ----------------------------------------------------------------------------- */
 
+/*
+ * A curve has one meaning. Where one point ended by its work and another by its time limit, time
+ * would be faster when it is less and IOPS when they are more: IOPS can be had of both.
+ */
+static enum quantity quantity_of(const struct sweep *sweep)
+{
+	return sweep->not_by_time ? Q_IOPS : Q_TIME;
+}
+
+static struct sample *sample_by(const struct sweep *sweep, size_t point, size_t variant,
+				enum judged_by by)
+{
+	size_t at = point * sweep->options->nr_variants + variant;
+
+	return &sweep->samples[at * NR_JUDGED_BY + by];
+}
+
 static struct sample *sample_of(const struct sweep *sweep, size_t point, size_t variant)
 {
-	return &sweep->samples[point * sweep->options->nr_variants + variant];
+	return sample_by(sweep, point, variant, sweep->not_by_time ? BY_IOPS : BY_TIME);
+}
+
+static void take_sample(struct sweep *sweep, const struct analysis *a, unsigned int group,
+			size_t variant, enum judged_by by)
+{
+	struct compared c;
+
+	if (!analysis_judge(a, group, by == BY_TIME ? Q_TIME : Q_IOPS, variant, &c))
+		return;
+	sample_by(sweep, sweep->points, 0, by)->value = c.control;
+	*sample_by(sweep, sweep->points, variant, by) = (struct sample){
+		.value = c.value,
+		.judged = c.judged,
+		.estimate = c.estimate,
+		.verdict = c.verdict,
+	};
 }
 
 /* Groups stay apart in compare; the curve is that of the first. */
 static void take_samples(struct sweep *sweep, const struct analysis *a)
 {
-	for (size_t v = 1; v < sweep->options->nr_variants; v++) {
-		const struct compared *c = NULL;
+	const struct figure *decides = a->deciding[0].figure;
 
-		for (unsigned int group = 0; !c && group < a->nr_groups; group++)
-			c = analysis_deciding(a, group, v);
-		if (!c)
-			continue;
-		*sample_of(sweep, sweep->points, 0) =
-			(struct sample){ .value = c->control, .quantity = c->figure->quantity };
-		*sample_of(sweep, sweep->points, v) = (struct sample){
-			.value = c->value,
-			.judged = c->judged,
-			.quantity = c->figure->quantity,
-			.estimate = c->estimate,
-			.verdict = c->verdict,
-		};
-	}
+	sweep->not_by_time = sweep->not_by_time || decides->quantity != Q_TIME;
+	for (size_t v = 1; v < sweep->options->nr_variants; v++)
+		for (int by = 0; by < NR_JUDGED_BY; by++)
+			take_sample(sweep, a, decides->group, v, by);
 	for (size_t i = 0; i < a->warnings.nr; i++)
 		lines_add(&sweep->warnings, "%s=%s: %s", sweep->axis.key,
 			  sweep->axis.values[sweep->points].text, a->warnings.line[i]);
@@ -94,6 +119,11 @@ static int run_point(struct sweep *sweep, struct options *options)
 		if (analysis.nr_deciding) {
 			take_samples(sweep, &analysis);
 			sweep->points++;
+		} else if (code < 128) {
+			if (end != ROUNDS_FAILED)
+				message("%s=%s: nothing was measured", sweep->axis.key,
+					value->text);
+			code = EXIT_CANNOT;
 		}
 		analysis_free(&analysis);
 		session_close(&session);
@@ -124,6 +154,15 @@ static int run_points(struct sweep *sweep, struct options *options)
 
 /* ---- crossovers ---------------------------------------------------------------------------- */
 
+/* Above 1 is faster: a ratio of times is turned round. */
+static struct curve_point speed_point(const struct sweep *sweep, double x,
+				      const struct judge_estimate *e)
+{
+	if (quantity_kinds[quantity_of(sweep)].more_is_faster)
+		return (struct curve_point){ x, e->ratio, e->low, e->high };
+	return (struct curve_point){ x, 1 / e->ratio, 1 / e->high, 1 / e->low };
+}
+
 static size_t curve_of(const struct sweep *sweep, size_t variant, struct curve_point *points)
 {
 	size_t nr = 0;
@@ -132,9 +171,8 @@ static size_t curve_of(const struct sweep *sweep, size_t variant, struct curve_p
 		const struct sample *s = sample_of(sweep, i, variant);
 
 		if (s->judged && sweep->axis.values[i].number > 0)
-			points[nr++] = (struct curve_point){ sweep->axis.values[i].number,
-							     s->estimate.ratio, s->estimate.low,
-							     s->estimate.high };
+			points[nr++] =
+				speed_point(sweep, sweep->axis.values[i].number, &s->estimate);
 	}
 	return nr;
 }
@@ -181,11 +219,13 @@ static void find_crossings(const struct sweep *sweep, struct lines *lines)
 
 static void fill_words(const struct sweep *sweep, struct table *table)
 {
-	static const char *heads[] = {
-		"", "variant", "decides", "ratio", "95 % interval", "verdict"
-	};
+	static const char *time_heads[] = { "",	     "variant",	      "time",
+					    "ratio", "95 % interval", "verdict" };
+	static const char *iops_heads[] = { "",	     "variant",	      "IOPS",
+					    "ratio", "95 % interval", "verdict" };
 
-	table_init(table, NULL, heads, ARRAY_SIZE(heads), 2);
+	table_init(table, NULL, sweep->not_by_time ? iops_heads : time_heads,
+		   ARRAY_SIZE(time_heads), 2);
 	for (size_t i = 0; i < sweep->points; i++) {
 		for (size_t v = 0; v < sweep->options->nr_variants; v++) {
 			const struct sample *s = sample_of(sweep, i, v);
@@ -194,11 +234,7 @@ static void fill_words(const struct sweep *sweep, struct table *table)
 				  v ? xstrdup("")
 				    : format("%s=%s", sweep->axis.key, sweep->axis.values[i].text));
 			table_add(table, xstrdup(sweep->options->variants[v]));
-			char *value = format_quantity(s->quantity, s->value);
-
-			table_add(table, s->quantity == Q_TIME ? xstrdup(value)
-							       : format("%s IOPS", value));
-			free(value);
+			table_add(table, format_quantity(quantity_of(sweep), s->value));
 			table_add(table, s->judged ? format("%.3f", s->estimate.ratio)
 						   : xstrdup(v ? "-" : "1"));
 			table_add(table, s->judged ? report_interval(&s->estimate) : xstrdup(""));
@@ -226,7 +262,7 @@ static void fill_raw(const struct sweep *sweep, struct table *table)
 			table_add(table, xstrdup(sweep->axis.key));
 			table_add(table, raw(true, sweep->axis.values[i].number));
 			table_add(table, xstrdup(sweep->options->variants[v]));
-			table_add(table, xstrdup(quantity_kinds[s->quantity].name));
+			table_add(table, xstrdup(quantity_kinds[quantity_of(sweep)].name));
 			table_add(table, raw(true, s->value));
 			table_add(table, raw(s->judged, s->estimate.ratio));
 			table_add(table, raw(s->judged, s->estimate.low));
@@ -242,7 +278,7 @@ static json_t *json_sample(const struct sweep *sweep, size_t point, size_t varia
 	json_t *value =
 		json_pack("{s:f, s:s, s:s, s:f}", sweep->axis.key, sweep->axis.values[point].number,
 			  "variant", sweep->options->variants[variant], "figure",
-			  quantity_kinds[s->quantity].name, "value", s->value);
+			  quantity_kinds[quantity_of(sweep)].name, "value", s->value);
 
 	if (s->judged)
 		json_object_update_new(value,
@@ -368,18 +404,25 @@ static void curve_ticks(FILE *s, const struct sweep *sweep)
 	fputs(")\n", s);
 }
 
+static double largest_value(const struct sweep *sweep)
+{
+	double most = 0;
+
+	for (size_t i = 0; i < sweep->points; i++)
+		for (size_t v = 0; v < sweep->options->nr_variants; v++)
+			most = fmax(most, sample_of(sweep, i, v)->value);
+	return most;
+}
+
 /* The largest measured value over the smallest. */
 static double value_spread(const struct sweep *sweep)
 {
-	double least = INFINITY, most = 0;
+	double least = INFINITY;
 
-	for (size_t i = 0; i < sweep->points; i++) {
-		for (size_t v = 0; v < sweep->options->nr_variants; v++) {
+	for (size_t i = 0; i < sweep->points; i++)
+		for (size_t v = 0; v < sweep->options->nr_variants; v++)
 			least = fmin(least, sample_of(sweep, i, v)->value);
-			most = fmax(most, sample_of(sweep, i, v)->value);
-		}
-	}
-	return most / least;
+	return largest_value(sweep) / least;
 }
 
 static void draw_sweep(FILE *s, const void *arg)
@@ -387,7 +430,6 @@ static void draw_sweep(FILE *s, const void *arg)
 	const struct sweep *sweep = arg;
 	const struct axis_value *values = sweep->axis.values;
 	size_t nr = sweep->options->nr_variants;
-	bool time = sample_of(sweep, 0, 0)->quantity == Q_TIME;
 
 	for (size_t v = 0; v < nr; v++)
 		curve_data(s, sweep, v);
@@ -397,10 +439,23 @@ static void draw_sweep(FILE *s, const void *arg)
 	fputs("set offsets graph 0.04, graph 0.04, graph 0.08, graph 0\n"
 	      "set grid\nset key outside top horizontal\n",
 	      s);
-	fputs(value_spread(sweep) > 20 ? "set logscale y\n" : "set yrange [0:*]\n", s);
-	fputs("set xlabel ", s);
+	if (value_spread(sweep) > 20)
+		fputs("set logscale y\n", s);
+	else /* an interval that leaves the picture says no more than one that fills it */
+		fprintf(s, "set yrange [0:%g]\n", 2 * largest_value(sweep));
+	if (sweep->not_by_time)
+		fputs("set format y '%.1s%c'\n", s);
+	char *title = format("%s over %s",
+			     sweep->options->input.path ? sweep->options->input.path : "fio",
+			     sweep->axis.key);
+
+	fputs("set title ", s);
+	plot_quote(s, title);
+	free(title);
+	fputs("\nset xlabel ", s);
 	plot_quote(s, sweep->axis.key);
-	fprintf(s, "\nset ylabel '%s'\nplot ", time ? "time, s (less is faster)" : "IOPS");
+	fprintf(s, "\nset ylabel '%s'\nplot ",
+		sweep->not_by_time ? "IOPS" : "time, s (less is faster)");
 	for (size_t v = 0; v < nr; v++) {
 		fprintf(s,
 			"%s$curve%zu using 1:2:3:4 with yerrorlines pt 7 ps 0.8 lw 2 lc rgb '%s' "
@@ -424,11 +479,6 @@ static bool check_words(const struct options *options)
 		message("sweep over what? --over bs=4k,8k,64k or --over iodepth=1:64*2");
 		return false;
 	}
-	if (options->resume || options->show || options->html) {
-		message("sweep has no --resume, --show or --html: --output DIR keeps each point, "
-			"kpolicy report DIR/... prints it");
-		return false;
-	}
 	return true;
 }
 
@@ -438,8 +488,8 @@ static int sweep_and_print(struct options *options)
 	int code = EXIT_CANNOT;
 
 	if (axis_read(&sweep.axis, options->over)) {
-		sweep.samples =
-			xcalloc(sweep.axis.nr * options->nr_variants, sizeof(*sweep.samples));
+		sweep.samples = xcalloc(sweep.axis.nr * options->nr_variants * NR_JUDGED_BY,
+					sizeof(*sweep.samples));
 		code = run_points(&sweep, options);
 		if (sweep.points && !print_sweep(&sweep, stdout))
 			code = EXIT_CANNOT;
@@ -459,7 +509,7 @@ int cmd_sweep(int argc, char **argv)
 	struct options options;
 	int code = EXIT_CANNOT;
 
-	if (!options_read(&options, argc, argv, true))
+	if (!options_read(&options, argc, argv, FOR_SWEEP))
 		;
 	else if (options.help)
 		code = print_help(argv[0]);

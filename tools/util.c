@@ -141,6 +141,39 @@ char *read_whole(const char *path, size_t *len)
 	return text;
 }
 
+/* The length of the UTF-8 sequence at @text, 0 when it is none: too long, or no code point. */
+static size_t utf8_length(const unsigned char *text)
+{
+	static const unsigned int least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+	unsigned int point;
+	size_t len;
+
+	if (*text < 0x80)
+		return 1;
+	len = *text >= 0xf0 ? 4 : *text >= 0xe0 ? 3 : 2;
+	if (*text < 0xc0 || *text > 0xf7)
+		return 0;
+	point = *text & (0x7f >> len);
+	for (size_t i = 1; i < len; i++) {
+		if ((text[i] & 0xc0) != 0x80)
+			return 0;
+		point = point << 6 | (text[i] & 0x3f);
+	}
+	return point < least[len] || point > 0x10ffff || (point >= 0xd800 && point < 0xe000) ? 0
+											     : len;
+}
+
+void make_utf8(char *text)
+{
+	while (*text) {
+		size_t len = utf8_length((unsigned char *)text);
+
+		if (!len)
+			*text = '?';
+		text += len ? len : 1;
+	}
+}
+
 char *read_line(const char *path)
 {
 	char *text = read_whole(path, NULL);
@@ -152,6 +185,13 @@ char *read_line(const char *path)
 	while (len && text[len - 1] == ' ')
 		text[--len] = '\0';
 	return text;
+}
+
+char *temporary_path(const char *name)
+{
+	const char *dir = getenv("TMPDIR");
+
+	return format("%s/kpolicy-%s", dir && *dir ? dir : "/tmp", name);
 }
 
 static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)

@@ -53,8 +53,17 @@ int write_whole(const char *path, int (*write)(FILE *to, const void *arg), const
 /* Reads a file into memory, terminated by a null byte. Returns NULL with errno set. */
 char *read_whole(const char *path, size_t *len);
 
+/*
+ * Makes @text valid UTF-8 in place, a '?' for each byte that is not. fio takes any bytes for a name
+ * and writes them as they are into its JSON, which has to be UTF-8.
+ */
+void make_utf8(char *text);
+
 /* The first line of a small file without its newline, or NULL; the caller frees it. */
 char *read_line(const char *path);
+
+/* TMPDIR/kpolicy-@name, /tmp without TMPDIR; for mkstemp() and the like; the caller frees it. */
+char *temporary_path(const char *name);
 
 /* Removes a directory with everything in it. */
 void remove_tree(const char *dir);

@@ -114,7 +114,9 @@ static void warn_inside_noise(struct analysis *a)
 	for (size_t i = 0; i < a->nr_deciding; i++) {
 		const struct compared *c = &a->deciding[i];
 
-		if (c->judged && c->verdict == VERDICT_NO_DIFFERENCE &&
+		bool differs = c->verdict == VERDICT_FASTER || c->verdict == VERDICT_SLOWER;
+
+		if (c->judged && !differs && c->estimate.rounds >= JUDGE_MIN_ROUNDS &&
 		    (c->estimate.low > 1 || c->estimate.high < 1))
 			lines_add(&a->warnings,
 				  "%s: the interval leaves out 1, but runs of the same thing "

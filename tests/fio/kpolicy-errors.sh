@@ -49,6 +49,11 @@ no "over what" sweep job.fio native native
 no "two or more" sweep job.fio native native --over bs=4k
 no "two or more" sweep job.fio native native --over bs=1m:4k
 no "1 to 5" seeds 6
+no "report has no --rounds" report x --rounds 8
+no "sweep has no --resume" sweep --resume x
+no "show cannot be changed by --resume" compare --resume x --show
+no "set cannot be changed by --resume" compare --resume x --set bs=4k
+no "leave 'job.fio'" compare job.fio --resume x
 
 # A run that fails: the reason, and nothing under a final name.
 kpolicy_run 2 compare job.fio native native --fio ./badfio --output dir --quiet
@@ -76,15 +81,33 @@ kpolicy_run 2 compare null.fio native native --fio ./cutfio --quiet
 grep -q 'not a complete result of fio' err || fail "$(cat err)"
 equal "lines" "$(wc -l <err)" 1
 
-# A full disk.
-if [ "$(id -u)" = 0 ] && mkdir full && mount -t tmpfs -o size=64k none full 2>/dev/null; then
-	at_exit "umount '$KP_TMP/full'"
-	kpolicy_run 2 compare null.fio native native --output full/dir --quiet
-	grep -q 'No space left' err || fail "full disk: $(cat err)"
-	[ -z "$(find full -name '*.partial')" ] || fail "partial files are left"
+# A job file that cannot be read, one that is a directory; root is not asked unless it gives that up.
+mkdir dir.fio
+no "dir.fio: is a directory" compare dir.fio native native
+cp job.fio secret.fio
+chmod 0 secret.fio
+if [ "$(id -u)" != 0 ]; then
+	no "secret.fio: Permission denied" compare secret.fio native native
+elif command -v setpriv >/dev/null; then
+	refused "^kpolicy: secret.fio: Permission denied$" setpriv \
+		--bounding-set=-dac_override,-dac_read_search \
+		--inh-caps=-dac_override,-dac_read_search "$KPOLICY" compare secret.fio native native
 else
-	say "no full disk tried: no tmpfs here"
+	fail "no setpriv here, to be refused a file as root (apt-get install util-linux)"
 fi
+
+# Nothing that is there for a moment only is named, and TMPDIR is where it is.
+mkdir tmp
+env TMPDIR="$KP_TMP/nowhere" "$KPOLICY" compare null.fio native native >out 2>err && fail "no TMPDIR"
+grep -q "^kpolicy: $KP_TMP/nowhere/kpolicy-.*TMPDIR" err || fail "TMPDIR is not there: $(cat err)"
+env TMPDIR="$KP_TMP/tmp" "$KPOLICY" compare null.fio native native --fio ./cutfio --quiet >out 2>err &&
+	fail "a truncated result was taken"
+grep -q 'native: runs/r000.s0.json.partial: not a complete result' err || fail "$(cat err)"
+equal "left in TMPDIR" "$(ls tmp)" ""
+
+# What is over before it began, and a time that is none.
+kpolicy_run 2 compare null.fio native native --runtime 100ms --time 0.2s --quiet
+grep -q '^kpolicy: --time 0.2s is over before one round.*--runtime' err || fail "$(cat err)"
 
 # Help fits a screen.
 for c in '' compare sweep report list show seeds; do

@@ -33,21 +33,56 @@ ended() { # STATUS
 }
 
 # Ctrl-C in the third round: two rounds are kept and reported, and it goes on from there.
-start dir
+start dir --plot stop.svg
 until_runs dir 7
 kill -INT "$pid"
 ended 130
+grep -q '</svg>' stop.svg || fail "no picture of what was stopped: $(cat err)"
 grep -q '2 rounds, 6 runs' out || { cat out err; fail "two rounds are not reported"; }
 grep -q 'kpolicy compare --resume' err || fail "no word on how to go on"
+kpolicy_run 4 report dir --fail-if-undecided
 kpolicy_run 0 compare --resume dir --rounds 6 --format json
 equal "rounds" "$(jq .rounds out)" 6
 [ "$(jq -s 'map(.timestamp) | max' dir/runs/r002.*.json)" -lt \
 	"$(jq -s 'map(.timestamp) | min' dir/runs/r003.*.json)" ] || fail "round 2 ran again"
 
+# Whoever has seen the result has spent its error: no further rounds after the last one.
+refused "after 6 rounds was the last one" "$KPOLICY" compare --resume dir --rounds 12
+# Nor rounds of another machine, or another engine.
+cp dir/environment.json environment.json
+jq '.kernel = "Linux 0.0.0"' environment.json >dir/environment.json
+refused "kernel was 'Linux 0.0.0' and is 'Linux .*' now" "$KPOLICY" compare --resume dir
+jq '.engines.split = "abc"' environment.json >dir/environment.json
+refused "engines split was 'abc' and is '[0-9a-f]*' now" "$KPOLICY" compare --resume dir
+cp environment.json dir/environment.json
+# A directory that something is in is not taken for a new one.
+refused "holds a comparison" "$KPOLICY" compare job.fio native native --output dir
+mkdir -p old/runs
+cp dir/runs/*.json old/runs
+refused "old is not empty" "$KPOLICY" compare job.fio native native --output old
+mkdir empty
+kpolicy_run 2 compare job.fio native split:x --output empty
+equal "what a refused variant leaves" "$(ls empty)" ""
+
+# While fio is asked for its options, as the terminal does it: to all of the group.
+cat >slowfio <<-END
+	#!/bin/sh
+	case "\$*" in --cmdhelp*) exec sleep 5;; esac
+	exec $KP_FIO "\$@"
+END
+chmod +x slowfio
+setsid "$KPOLICY" compare job.fio native native --set bs=4k --fio ./slowfio >out 2>err &
+pid=$!
+sleep 1
+kill -INT -"$pid"
+ended 130
+equal "lines" "$(wc -l <err)" 1
+! grep -q memory err || fail "Ctrl-C is no lack of memory: $(cat err)"
+
 # SIGTERM as well; without --output nothing is kept.
 "$KPOLICY" compare job.fio "$a" "$a" >out 2>err &
 pid=$!
-sleep 3
+sleep 1
 kill -TERM "$pid"
 ended 143
 
@@ -60,49 +95,49 @@ ended 2
 grep -q 'fio was killed by signal 9' err || { cat err; fail "the kill is not named"; }
 grep -q '1 round, 3 runs' out || { cat out; fail "the complete round is not reported"; }
 grep -q 'Failed runs' out || fail "the failed run is not shown"
+[ -z "$(find killed/runs -name '*.partial')" ] || fail "partial files are left"
+results=$(find killed/runs -name 'r*.json' | wc -l)
+[ "$results" -ge 5 ] || fail "$results results are left"
+for f in killed/runs/r*.json; do
+	jq -e '.jobs | length == 1 and .[0].read.total_ios > 0' "$f" >/dev/null || fail "$f is no result"
+done
 
 # One job of a run killed: fio itself ends well and reports no error.
-"$KPOLICY" compare job.fio "$a" "$a" --output job --runtime 3 >out 2>err &
+"$KPOLICY" compare job.fio "$a" "$a" --output job --runtime 1 >out 2>err &
 pid=$!
 until_runs job 1
-sleep 1.5
+sleep 0.7
 for f in $(fio_of "$pid"); do
 	for j in $(fio_of "$f"); do kill -9 "$j"; done
 done
 ended 2
 grep -Eq 'got signal=9|did no I/O' err || { cat err; fail "the killed job is not named"; }
 
-# A fio that leaves processes in sessions of their own.
-cat >strayfio <<-END
-	#!/bin/sh
-	case "\$*" in *--output=*) setsid sleep 1234 & ;; esac
-	exec $KP_FIO "\$@"
-END
-chmod +x strayfio
-kpolicy_run 0 compare null.fio native native --runtime 200ms --rounds 6 --quiet \
-	--fio ./strayfio
-[ -z "$(pgrep -f '^sleep 1234$')" ] || fail "a stray is left"
-
 # A run that hangs.
 cat >hangfio <<-END
 	#!/bin/sh
-	case "\$*" in *--output=*r001*) sleep 1000;; esac
+	case "\$*" in *--output=*r001*) exec sleep 1000;; esac
 	exec $KP_FIO "\$@"
 END
 chmod +x hangfio
-kpolicy_run 2 compare null.fio native native --runtime 200ms --timeout 2 --quiet \
-	--fio ./hangfio
+kpolicy_run 2 compare null.fio native native --runtime 100ms --timeout 1.5s --quiet --fio ./hangfio
 grep -q 'did not end within' err || { cat err; fail "the hang is not named"; }
+none_left
 
-# Past a failed run, when that is asked for.
-cat >flakyfio <<-END
+# A fio that leaves processes in sessions of their own; past a failed run, when that is asked for; and
+# under nohup, when the terminal goes away.
+cat >strayfio <<-END
 	#!/bin/sh
+	case "\$*" in *--output=*) setsid sleep 1234 & ;; esac
+	case "\$*" in *--output=*r001.s0*) kill -HUP \$PPID;; esac
 	case "\$*" in *--output=*r002.s1*) exit 3;; esac
 	exec $KP_FIO "\$@"
 END
-chmod +x flakyfio
-kpolicy_run 0 compare null.fio native native --runtime 200ms --rounds 6 --quiet \
-	--fio ./flakyfio --keep-going --format json
+chmod +x strayfio
+status=0
+(trap '' HUP && exec "$KPOLICY" compare null.fio native native --runtime 100ms --rounds 6 --quiet \
+	--fio ./strayfio --keep-going --format json) >out 2>err || status=$?
+[ $status = 0 ] || { cat err; fail "SIGHUP under nohup: exit code $status"; }
 equal "rounds" "$(jq .rounds out)" 6
 equal "failed runs" "$(jq '.failed_runs | length' out)" 1
 none_left

@@ -13,7 +13,7 @@ many() { # LATENCY
 	faster=0 slower=0 none=0 undecided=0
 	for _ in $(seq 40); do
 		kpolicy_run 0 compare job.fio "$(latency 1000000)" "$(latency "$1")" --rounds 12 --quiet \
-			--format json
+			--runtime 500ms --format json
 		case $(verdict) in
 		faster) faster=$((faster + 1)) ;;
 		slower) slower=$((slower + 1)) ;;

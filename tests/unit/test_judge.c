@@ -50,18 +50,75 @@ START_TEST(look_points)
 }
 END_TEST
 
+static double sum_of(const struct judge_looks *looks)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < looks->nr; i++)
+		sum += looks->look[i].error;
+	return sum;
+}
+
 START_TEST(error_is_spent_once)
 {
 	for (unsigned int most = JUDGE_MIN_ROUNDS; most < 200; most++) {
-		double sum = 0;
+		struct judge_looks looks = { 0 };
 
-		for (unsigned int n = JUDGE_MIN_ROUNDS; n <= most; n++)
-			if (judge_is_look(n, most))
-				sum += judge_error(n, most);
-		ck_assert_double_eq_tol(sum, JUDGE_ERROR, 1e-12);
+		for (unsigned int n = JUDGE_MIN_ROUNDS; n <= most; n++) {
+			double error = judge_error(&looks, n, most);
+
+			if (!judge_is_look(n, most))
+				continue;
+			ck_assert(error > 0);
+			ck_assert(judge_take_look(&looks, n, most));
+			/* Who looks again sees the same. */
+			ck_assert(!judge_take_look(&looks, n, most));
+			ck_assert_double_eq(judge_error(&looks, n, most), error);
+		}
+		ck_assert_double_eq_tol(sum_of(&looks), JUDGE_ERROR, 1e-12);
+		/* Nothing is left for another look, however many rounds are added. */
+		ck_assert_double_eq(judge_error(&looks, most + 1, 2 * most), 0);
+		ck_assert_double_eq(judge_error(&looks, 2 * most, 2 * most), 0);
+		judge_looks_free(&looks);
 	}
 	/* One look only: all of it. */
-	ck_assert_double_eq_tol(judge_error(6, 6), JUDGE_ERROR, 1e-12);
+	ck_assert_double_eq_tol(judge_error(&(struct judge_looks){ 0 }, 6, 6), JUDGE_ERROR, 1e-12);
+}
+END_TEST
+
+/* Stopped anywhere, gone on with other --rounds: whatever is printed, the sum holds. */
+START_TEST(error_is_spent_once_over_resumptions)
+{
+	unsigned int seed = 7;
+
+	for (int i = 0; i < 2000; i++) {
+		struct judge_looks looks = { 0 };
+		unsigned int most = 6 + rand_r(&seed) % 60;
+
+		for (unsigned int n = JUDGE_MIN_ROUNDS; n <= most; n++) {
+			bool stopped = rand_r(&seed) % 10 == 0;
+
+			if (stopped || judge_is_look(n, most))
+				judge_take_look(&looks, n, most);
+			if (stopped)
+				most = n + rand_r(&seed) % 60;
+		}
+		ck_assert_double_le(sum_of(&looks), JUDGE_ERROR + 1e-12);
+		for (size_t k = 0; k < looks.nr; k++)
+			ck_assert_double_ge(looks.look[k].error, 0);
+		judge_looks_free(&looks);
+	}
+}
+END_TEST
+
+START_TEST(stops)
+{
+	ck_assert(judge_may_stop(6, 32, 0.02, 0.02));
+	ck_assert(!judge_may_stop(6, 32, 0.021, 0.02));
+	ck_assert(!judge_may_stop(7, 32, 0.001, 0.02)); /* no look */
+	ck_assert(judge_may_stop(7, 7, 0.001, 0.02));
+	ck_assert(!judge_may_stop(5, 5, 0.001, 0.02)); /* too few */
+	ck_assert(!judge_may_stop(6, 32, INFINITY, 0.02) && !judge_may_stop(6, 32, NAN, 0.02));
 }
 END_TEST
 
@@ -142,7 +199,7 @@ START_TEST(an_outlier_does_not_decide)
 
 	for (int i = 0; i < 12; i++)
 		add(&judge, 100 + i % 2, 100 - i % 2, i == 5 ? 40 : 110 + i % 3);
-	ck_assert(judge_estimate(&judge, judge_error(12, 32), &e));
+	ck_assert(judge_estimate(&judge, judge_error(&(struct judge_looks){ 0 }, 12, 32), &e));
 	ck_assert_int_eq(judge_verdict(&e, 0.02, true), VERDICT_FASTER);
 	judge_free(&judge);
 }
@@ -166,6 +223,7 @@ START_TEST(what_is_no_number_is_left_out)
 	}
 	add(&judge, 1, 1, 1);
 	ck_assert(judge_estimate(&judge, 0.05, &e));
+	ck_assert(!judge_estimate(&judge, 0, &e)); /* no error is left: no interval */
 	judge_free(&judge);
 }
 END_TEST
@@ -189,7 +247,12 @@ START_TEST(verdicts)
 		/* a band of 20 % is no excuse: 5 % is the most */
 		{ 0.94, 1.06, 0.20, 0.02, VERDICT_UNDECIDED },
 		{ 0.96, 1.04, 0.20, 0.02, VERDICT_NO_DIFFERENCE },
-		{ 1.06, 1.15, 0.20, 0.02, VERDICT_FASTER },
+		/* nor is what lies inside it a difference */
+		{ 1.06, 1.15, 0.20, 0.02, VERDICT_UNDECIDED },
+		{ 0.90, 0.94, 0.20, 0.02, VERDICT_UNDECIDED },
+		{ 1.15, 1.25, 0.20, 0.02, VERDICT_UNDECIDED },
+		{ 1.21, 1.25, 0.20, 0.02, VERDICT_FASTER },
+		{ 0.80, 0.83, 0.20, 0.02, VERDICT_SLOWER },
 		/* unless that was asked for */
 		{ 0.94, 1.06, 0.01, 0.10, VERDICT_NO_DIFFERENCE },
 	};
@@ -331,12 +394,18 @@ static double next_run(const struct scenario *s, struct machine *m)
 	return value;
 }
 
-/* The comparison as kpolicy runs it: order, looks, stop. */
-static void compare(const struct scenario *s, double sigma, unsigned int max_rounds,
-		    double precision, double effect, struct judge_estimate *e)
+/*
+ * The comparison as kpolicy runs it: order, looks, stop. @stop: somebody stops it after so many
+ * rounds, reads the result into @seen, and goes on with @then rounds; 0: nobody does.
+ */
+static void compare_stopped(const struct scenario *s, double sigma, unsigned int max_rounds,
+			    double precision, double effect, unsigned int stop, unsigned int then,
+			    struct judge_estimate *seen, struct judge_estimate *e)
 {
-	struct machine m = { sigma, 0, 3 * max_rounds, normal(), normal() };
+	unsigned int most = then > max_rounds ? then : max_rounds;
+	struct machine m = { sigma, 0, 3 * most, normal(), normal() };
 	struct judge judge = { 0 };
+	struct judge_looks looks = { 0 };
 
 	for (unsigned int round = 1; round <= max_rounds; round++) {
 		double first = next_run(s, &m), variant = next_run(s, &m), last = next_run(s, &m);
@@ -347,13 +416,29 @@ static void compare(const struct scenario *s, double sigma, unsigned int max_rou
 			variant += sigma * sqrt(1.5) * m.round_noise;
 		add(&judge, exp(turned ? last : first), exp(turned ? first : last),
 		    effect * exp(variant));
+		if (round == stop) {
+			judge_take_look(&looks, round, max_rounds);
+			ck_assert(judge_estimate(&judge, judge_error(&looks, round, max_rounds),
+						 seen));
+			max_rounds = then;
+			continue;
+		}
 		if (round < JUDGE_MIN_ROUNDS || !judge_is_look(round, max_rounds))
 			continue;
-		ck_assert(judge_estimate(&judge, judge_error(round, max_rounds), e));
-		if (judge_width(e) <= precision)
+		judge_take_look(&looks, round, max_rounds);
+		if (!judge_estimate(&judge, judge_error(&looks, round, max_rounds), e))
+			continue; /* the stop has spent what this look would have */
+		if (judge_may_stop(round, max_rounds, judge_width(e), precision))
 			break;
 	}
+	judge_looks_free(&looks);
 	judge_free(&judge);
+}
+
+static void compare(const struct scenario *s, double sigma, unsigned int max_rounds,
+		    double precision, double effect, struct judge_estimate *e)
+{
+	compare_stopped(s, sigma, max_rounds, precision, effect, 0, 0, NULL, e);
 }
 
 static unsigned int simulations(void)
@@ -407,6 +492,25 @@ START_TEST(coverage)
 }
 END_TEST
 
+/* Stopped, read, and gone on with three times the rounds: both results hold, together. */
+START_TEST(coverage_when_resumed)
+{
+	unsigned int runs = simulations() ? simulations() : 1000, held = 0;
+
+	for (unsigned int r = 0; r < runs; r++) {
+		struct judge_estimate seen, e = { .high = INFINITY };
+		/* at a look and between two, with the rest of the error left or hardly any */
+		unsigned int stop = 6 + r % 10;
+
+		compare_stopped(&scenarios[0], 0.01, 16, 0.001, 1.1, stop, 48, &seen, &e);
+		held += seen.low <= 1.1 && seen.high >= 1.1 && e.low <= 1.1 && e.high >= 1.1;
+	}
+	if (simulations())
+		printf("stopped and resumed:           %.1f %%\n", 100.0 * held / runs);
+	ck_assert_uint_ge(held, COVERAGE * runs);
+}
+END_TEST
+
 /* Noise of 1 % per run: what the verdicts are worth. */
 START_TEST(verdict_rates)
 {
@@ -441,6 +545,8 @@ int main(void)
 	tcase_add_test(values, t_quantiles);
 	tcase_add_test(values, look_points);
 	tcase_add_test(values, error_is_spent_once);
+	tcase_add_test(values, error_is_spent_once_over_resumptions);
+	tcase_add_test(values, stops);
 	tcase_add_test(values, worked_interval);
 	tcase_add_test(values, dependence_widens);
 	tcase_add_test(values, mean_of_both_controls);
@@ -448,6 +554,7 @@ int main(void)
 	tcase_add_test(values, what_is_no_number_is_left_out);
 	tcase_add_test(values, verdicts);
 	tcase_add_loop_test(simulated, coverage, 0, sizeof(scenarios) / sizeof(*scenarios));
+	tcase_add_test(simulated, coverage_when_resumed);
 	tcase_add_test(simulated, verdict_rates);
 	tcase_set_timeout(simulated, simulations() ? 3600 : 60);
 	suite_add_tcase(suite, values);

@@ -46,6 +46,9 @@ static const char fake_fio[] =
 	"--enghelp=*,*) ;;\n"
 	"--enghelp=libaio) echo 'userspace_reap          : Use it' ;;\n"
 	"--enghelp=io_uring) echo 'hipri          : Poll'; echo '  fixedbufs : Map' ;;\n"
+	"--enghelp=/x/diolock.so) echo 'lock_option : L'; echo 'null_mbps : N' ;;\n"
+	"--enghelp=/engines/split.so) echo 'policy : P'; echo 'null_mbps : N'; "
+	"echo 'null_submit_nsec : S'; echo 'backend : B' ;;\n"
 	"--enghelp=*) exit 1 ;;\n"
 	"esac\n";
 
@@ -413,6 +416,28 @@ static const struct {
 	  "[a]\n" SPLIT "psync\nnumjobs=$ncpus*2\nfilename_format=$jobname.x\n", NULL },
 	{ "posixaio", "[a]\nioengine=posixaio\n", "[a]\n" SPLIT "libaio\n",
 	  "job.fio:2: posixaio, which is threads, is exchanged with backend=libaio" },
+	{ "vsync", "[a]\nioengine=vsync\n", "[a]\n" SPLIT "psync\n",
+	  "job.fio:2: vsync, which joins requests that follow each other into one preadv, is "
+	  "exchanged with backend=psync" },
+	{ "our own engine",
+	  "[a]\nioengine=external:engines/split.so\npolicy=clone\nmax_segments=4\n",
+	  "[a]\nioengine=external:" SO "\npolicy=4.9\nmax_segments=4\n", NULL },
+	{ "our own engine and its backend",
+	  "[global]\nioengine=external:/x/split.so\nbackend=null\n[a]\nkernel=5.2\n[global]\n"
+	  "backend=libaio\n[b]\npolicy=fast\n",
+	  "[global]\nioengine=external:" SO "\npolicy=4.9\nbackend=null\n[a]\n[global]\n"
+	  "backend=libaio\n[b]\n",
+	  NULL },
+	{ "another engine of ours",
+	  "[a]\nioengine=external:/x/diolock.so\npolicy=xfs-4.9\nlock_option=1\nnull_mbps=5\n",
+	  "[a]\nioengine=external:" SO "\npolicy=4.9\nnull_mbps=5\n",
+	  "job.fio:4: 'lock_option' is an option of external:/x/diolock.so that split has not, "
+	  "dropped" },
+	{ "an engine of ours by name", "[a]\nioengine=split\npolicy=fast\n",
+	  "[a]\nioengine=external:" SO "\npolicy=4.9\n", NULL },
+	{ "an engine of others", "[a]\nioengine=external:/x/mysplit.so\n[b]\n",
+	  "[a]\nioengine=external:/x/mysplit.so\n[b]\n" SPLIT "psync\n",
+	  "job.fio:2: external:/x/mysplit.so is no storage engine, left alone: [a]" },
 	{ "carriage returns", "[a]\r\nioengine = libaio\r\nbs=4k\r\n",
 	  "[a]\r\nioengine = libaio\r\nbs=4k\r\n", NULL /* ' libaio' is not an engine to fio */ },
 	{ "carriage returns", "[a]\r\nioengine=libaio\r\nbs=4k\r\n",
@@ -566,6 +591,18 @@ static const struct {
 	  "[a]\nfilename=x\ndirectory=/t\n", NULL },
 	{ "directory drops paths", "directory", "/t", "[a]\nfilename=/dev/sdx\n",
 	  "[a]\ndirectory=/t\n", NULL },
+	{ "directory drops paths of a list", "directory", "/t",
+	  "[a]\nfilename=/dev/sdx:a:/dev/sdy:b\\:c\n", "[a]\nfilename=a:b\\:c\ndirectory=/t\n",
+	  NULL },
+	{ "directory drops a later path", "directory", "/t", "[a]\nfilename=a:/dev/sdb\n",
+	  "[a]\nfilename=a\ndirectory=/t\n", NULL },
+	{ "directory in a global with names", "directory", "/t",
+	  "[global]\nfilename=db.dat\n[a]\n[global]\ndirectory=/d\n[b]\nfilename=x\n",
+	  "[global]\nfilename=db.dat\ndirectory=/t\n[a]\ndirectory=/t\n[global]\n[b]\nfilename=x\n"
+	  "directory=/t\n",
+	  NULL },
+	{ "directory in a global with a path", "directory", "/t",
+	  "[global]\nfilename=/dev/sdb\n[a]\n", "[global]\n[a]\ndirectory=/t\n", NULL },
 	{ "direct", "direct", "1", "[a]\nbuffered=1\n", "[a]\ndirect=1\n", NULL },
 	{ "an engine's option", "hipri", "1", "[a]\nioengine=io_uring\n[b]\nioengine=sync\n",
 	  "[a]\nioengine=io_uring\nhipri=1\n[b]\nioengine=sync\n", NULL },
@@ -596,6 +633,44 @@ START_TEST(test_override)
 	assert_same(overrides[_i].label, result.text, overrides[_i].after);
 	free(error);
 	swap_result_free(&result);
+}
+END_TEST
+
+/* Whatever the job says, its files are where --target wants them, or it is refused. */
+START_TEST(test_target)
+{
+	static const struct {
+		const char *job, *error;
+	} jobs[] = {
+		{ "[global]\nfilename=db.dat\n[a]\n", NULL },
+		{ "[global]\nfilename=a:/dev/sdb\n[a]\nfilename=c\n", NULL },
+		{ "[a]\nfilename=sub/x..y\nnrfiles=3\n[b]\nnumjobs=3\nnrfiles=2\n", NULL },
+		{ "[a]\nfilename=../x\n",
+		  "job.fio:2: the job would open /t/../x, which is not within --target /t; "
+		  "change its filename" },
+		{ "[a]\nbs=4k\n[b]\nread_iolog=tlog\nreplay_redirect=/dev/sdx\n",
+		  "job.fio:4: the job would open /dev/sdx, which is not within --target /t; "
+		  "change its filename" },
+	};
+	struct setting set = setting("directory", "/t");
+	struct swap_options opt = show_options();
+	struct swap_result result;
+	char *error;
+
+	opt.set = &set;
+	opt.nr_set = 1;
+	opt.target = "/t";
+	write_file("tlog", "fio version 2 iolog\nx add\n");
+	for (size_t i = 0; i < ARRAY_SIZE(jobs); i++) {
+		int ret = swap_text(jobs[i].job, "native", &opt, &result, &error);
+
+		ck_assert_msg(!ret == !jobs[i].error, "%s: %d", jobs[i].job, ret);
+		assert_same(jobs[i].job, error, jobs[i].error);
+		for (size_t k = 0; !ret && k < result.nr_files; k++)
+			ck_assert_msg(!strncmp(result.files[k], "/t/", 3), "%s", result.files[k]);
+		free(error);
+		swap_result_free(&result);
+	}
 }
 END_TEST
 
@@ -753,6 +828,60 @@ START_TEST(test_describe)
 	ck_assert_uint_eq(r.nr_files, ARRAY_SIZE(files));
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
 		assert_same("file", r.files[i], files[i]);
+	swap_result_free(&r);
+}
+END_TEST
+
+/* What runs one after the other, and what fio's group_reporting must not hide. */
+START_TEST(test_phases)
+{
+	static const struct {
+		const char *options;
+		bool phases;
+	} jobs[] = {
+		{ "rw=write\nverify=crc32c", true },
+		{ "rw=randwrite:4\nverify=md5", true },
+		{ "rw=trimwrite\nverify=crc32c", true },
+		{ "rw=rw\nverify=crc32c", false },
+		{ "readwrite=randrw\nverify=md5", false },
+		{ "rw=readwrite\nverify=md5", false },
+		{ "rw=read\nverify=crc32c", false },
+		{ "rw=write\nverify=0", false },
+		{ "rw=write\nverify=md5\ndo_verify=0", false },
+		{ "rw=write", false },
+	};
+	struct swap_options opt = show_options();
+	struct swap_result r;
+	char text[256], *error;
+
+	for (size_t i = 0; i < ARRAY_SIZE(jobs); i++) {
+		snprintf(text, sizeof(text), "[a]\n%s\n[b]\nwait_for=a\n", jobs[i].options);
+		ck_assert_int_eq(swap_text(text, "native", &opt, &r, &error), 0);
+		ck_assert_msg(r.jobs[0].phases == jobs[i].phases, "%s", jobs[i].options);
+		assert_same("after", r.jobs[0].after, NULL);
+		assert_same("after", r.jobs[1].after, "a");
+		swap_result_free(&r);
+	}
+}
+END_TEST
+
+START_TEST(test_group_reporting)
+{
+	static const char mixed[] = "[global]\ngroup_reporting\n[a]\n[b]\nioengine=cpuio\n"
+				    "[c]\nstonewall\n[d]\ngroup_reporting=0\n";
+	static const char apart[] = "[global]\ngroup_reporting\n[a]\ngroup_reporting=0\n"
+				    "[b]\nioengine=cpuio\ngroup_reporting=0\n"
+				    "[c]\nstonewall\n[d]\ngroup_reporting=0\n";
+	struct swap_options opt = show_options();
+	struct swap_result r;
+	char *error;
+
+	ck_assert_int_eq(swap_text(mixed, "native", &opt, &r, &error), 0);
+	assert_same("shown", r.text, mixed);
+	swap_result_free(&r);
+	opt.show_only = false;
+	ck_assert_int_eq(swap_text(mixed, "native", &opt, &r, &error), 0);
+	assert_same("run", r.text, apart);
 	swap_result_free(&r);
 }
 END_TEST
@@ -1104,10 +1233,13 @@ static Suite *swap_suite(void)
 	tcase_add_test(tc, test_needs_engine);
 	tcase_add_test(tc, test_show);
 	tcase_add_loop_test(tc, test_override, 0, ARRAY_SIZE(overrides));
+	tcase_add_test(tc, test_target);
 	tcase_add_test(tc, test_variant_settings);
 	tcase_add_test(tc, test_logs);
 	tcase_add_loop_test(tc, test_refusal, 0, ARRAY_SIZE(refusals));
 	tcase_add_test(tc, test_describe);
+	tcase_add_test(tc, test_phases);
+	tcase_add_test(tc, test_group_reporting);
 	tcase_add_test(tc, test_targets);
 	tcase_add_loop_test(tc, test_command, 0, ARRAY_SIZE(commands));
 	tcase_add_test(tc, test_command_without_value);
