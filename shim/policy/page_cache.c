@@ -73,6 +73,7 @@ static void repair_file(struct page_cache *cache, struct cache_file *file)
 		if (__atomic_load_n(&cache_page(cache, id)->file, __ATOMIC_ACQUIRE) == file->id)
 			restore_page(cache, file, id);
 	}
+	file->unclaims++; /* who waits for pages looks again */
 	if (file->nr_dirty && !file->dirtied_ns)
 		store(&file->dirtied_ns, kp_now_ns());
 }
@@ -248,7 +249,8 @@ void cache_unclaim(struct page_cache *cache, struct cache_file *file, uint32_t i
 	struct cache_page *page = cache_page(cache, id);
 
 	cache_dirty(cache, file, id, page->writeback);
-	/* A sync that began meanwhile counts on whoever had the page. */
+	/* A sync that began meanwhile counts on whoever had the page: writeback_range() looks. */
+	file->unclaims++;
 	page_index_set(&file->index, page->number, PAGE_TOWRITE);
 	cache_written(cache, file, id, page->writeback);
 }

@@ -110,6 +110,7 @@ struct cache_file {
 	uint32_t error_seq;
 	bool error_seen;
 	int32_t error;
+	uint32_t unclaims; /* how often a page was claimed and then not written */
 	uint32_t progress; /* futex: some page's reading or writeback ended */
 	uint32_t waiters;  /* atomic */
 	struct cache_bdi *bdi;

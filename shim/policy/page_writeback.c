@@ -389,13 +389,18 @@ uint64_t writeback_pass(struct writeback *wb, struct cache_file *file, struct kp
 	return wbc.pages;
 }
 
-/* tag_pages_for_writeback(): what is dirtied from now on is not waited for. */
-static bool tag_range(struct writeback *wb, struct cache_file *file, uint64_t first, uint64_t last)
+/*
+ * tag_pages_for_writeback(): what is dirtied from now on is not waited for. *@unclaims: as it is
+ * now. Return: is there anything to write?
+ */
+static bool tag_range(struct writeback *wb, struct cache_file *file, uint64_t first, uint64_t last,
+		      uint32_t *unclaims)
 {
 	uint64_t number = first;
 	bool any = false;
 
 	cache_lock(wb->cache, file);
+	*unclaims = file->unclaims;
 	while (page_index_next(&file->index, number, PAGE_DIRTY, &number) && number <= last) {
 		page_index_set(&file->index, number++, PAGE_TOWRITE);
 		any = true;
@@ -422,22 +427,58 @@ static void wait_range(struct writeback *wb, struct cache_file *file, uint64_t f
 	}
 }
 
+/*
+ * Did somebody give pages up meanwhile that we count on? They were his when we tagged ours, so that
+ * we took them for under way: a scan that locks a page and does not write it, or who was killed.
+ */
+static bool given_up(struct writeback *wb, struct cache_file *file, uint64_t first, uint64_t last,
+		     uint32_t *unclaims)
+{
+	uint64_t number;
+	bool any;
+
+	cache_lock(wb->cache, file);
+	any = file->unclaims != *unclaims &&
+	      page_index_next(&file->index, first, PAGE_TOWRITE, &number) && number <= last;
+	*unclaims = file->unclaims;
+	cache_unlock(file);
+	return any;
+}
+
+/* Nothing to write, nothing to wait for? Under the lock: a claim goes through a state between. */
+static bool nothing_dirty(struct writeback *wb, struct cache_file *file)
+{
+	bool nothing;
+
+	cache_lock(wb->cache, file);
+	nothing = !file->nr_dirty && !file->nr_writeback;
+	cache_unlock(file);
+	return nothing;
+}
+
 int writeback_range(struct writeback *wb, struct cache_file *file, struct kp_file *kp_file,
 		    uint64_t first, uint64_t last)
 {
-	struct kp_writeback_control wbc = {
-		.integrity = true,
-		.nr_to_write = INT64_MAX,
-		.first = first,
-		.last = last,
-	};
+	uint32_t unclaims;
 	int ret = 0;
+	bool more;
 
-	if (!cache_load(&file->nr_dirty) && !cache_load(&file->nr_writeback) && !cache_padded(file))
+	if (nothing_dirty(wb, file) && !cache_padded(file))
 		return 0;
-	if (tag_range(wb, file, first, last))
-		ret = scan(wb, file, kp_file, &wbc);
-	wait_range(wb, file, first, last);
+	more = tag_range(wb, file, first, last, &unclaims);
+	do {
+		struct kp_writeback_control wbc = {
+			.integrity = true,
+			.nr_to_write = INT64_MAX,
+			.first = first,
+			.last = last,
+		};
+
+		if (more)
+			ret = scan(wb, file, kp_file, &wbc);
+		wait_range(wb, file, first, last);
+		more = given_up(wb, file, first, last, &unclaims);
+	} while (more && !ret);
 	trim_padding(wb, file, kp_file);
 	return ret;
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The page cache stage (time limit: 120): what is on the device, in every variant. */
+#include <signal.h>
 #include <sys/wait.h>
 
 #include "../../shim/policy/page_cache.h"
@@ -334,6 +335,126 @@ START_TEST(test_errseq)
 }
 END_TEST
 
+/* ---- a sync that meets somebody else's claim ----------------------------------------------- */
+
+struct claim {
+	struct cache_file *file;
+	uint32_t id;
+};
+
+/* The flusher of a moment ago: it had the page locked, and gives it up without having written it. */
+static void *give_up(void *arg)
+{
+	struct claim *claim = arg;
+
+	usleep(30000);
+	cache_lock(cache(), claim->file);
+	cache_unclaim(cache(), claim->file, claim->id);
+	cache_unlock(claim->file);
+	cache_wake(claim->file);
+	return NULL;
+}
+
+static void claim_page(struct claim *claim, uint16_t user)
+{
+	claim->file = cache()->files[0];
+	cache_lock(cache(), claim->file);
+	claim->id = cache_lookup(claim->file, 1);
+	ck_assert_uint_ne(claim->id, 0);
+	cache_claim(cache(), claim->file, claim->id, user);
+	cache_unlock(claim->file);
+}
+
+static const enum kp_op syncs[] = { KP_OP_FLUSH, KP_OP_FDATASYNC, KP_OP_SYNC_RANGE };
+
+/* What a sync waits for and is given up must be written before the sync returns. */
+START_TEST(test_sync_given_up)
+{
+	const char *path = unit_path("given-up");
+	struct cache_limits limits;
+	struct kp_file *file, *direct;
+	unsigned char data[4096] __attribute__((aligned(4096)));
+	struct claim claim;
+	pthread_t thread;
+	struct kp_io io;
+	uint16_t user;
+
+	set_up_case(&cases[_i % NR_CASES], "libaio");
+	unit_fill(buffer, 8192);
+	memset(data, 0, sizeof(data));
+	unit_make_file(path, data, 4096);
+	unit_start(&unit);
+	file = unit_open(&unit, path, O_RDWR);
+	direct = unit_open(&unit, path, O_RDWR | O_DIRECT);
+	limits = cache()->limits;
+	ck_assert_int_eq(cache_join(cache(), &limits, 0, &user), 0);
+	for (unsigned int i = 0; i < 4; i++) {
+		buffer[4096] = i;
+		ck_assert_int_eq(unit_io(&unit, &io, KP_OP_WRITE, file, 0, buffer, 8192), 0);
+		claim_page(&claim, user);
+		ck_assert_int_eq(pthread_create(&thread, NULL, give_up, &claim), 0);
+		if (i < 3) {
+			ck_assert_int_eq(unit_io(&unit, &io, syncs[i], file, 0, NULL, 8192), 0);
+			ck_assert_uint_eq(claim.file->nr_dirty, 0);
+			unit_read_file(path, data, 4096, 4096);
+		} else {
+			/* A direct read relies on the same. */
+			ck_assert_int_eq(unit_io(&unit, &io, KP_OP_READ, direct, 4096, data, 4096),
+					 0);
+		}
+		ck_assert_mem_eq(data, buffer + 4096, 4096);
+		pthread_join(thread, NULL);
+	}
+	cache_leave(cache(), user);
+	ck_assert_int_eq(kp_file_close(direct), 0);
+	ck_assert_int_eq(kp_file_close(file), 0);
+	unit_exit(&unit);
+	unlink(path);
+}
+END_TEST
+
+/* The same, of a flusher that is killed with the page under writeback. */
+START_TEST(test_sync_killed)
+{
+	const char *path = unit_path("claimed");
+	unsigned char data[4096];
+	struct kp_file *file;
+	struct claim claim;
+	struct kp_io io;
+	int status;
+	pid_t pid;
+
+	set_up_case(&cases[_i], "libaio");
+	unit_fill(buffer, 8192);
+	unit_make_file(path, data, 0);
+	unit_start(&unit);
+	file = unit_open(&unit, path, O_RDWR);
+	ck_assert_int_eq(unit_io(&unit, &io, KP_OP_WRITE, file, 0, buffer, 8192), 0);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (!pid) {
+		struct cache_limits limits = cache()->limits;
+		uint16_t user;
+
+		if (cache_join(cache(), &limits, 0, &user))
+			_exit(1);
+		claim_page(&claim, user);
+		kill(getpid(), SIGSTOP);
+		_exit(2);
+	}
+	ck_assert_int_eq(waitpid(pid, &status, WUNTRACED), pid);
+	ck_assert(WIFSTOPPED(status));
+	kill(pid, SIGKILL);
+	ck_assert_int_eq(unit_io(&unit, &io, KP_OP_FDATASYNC, file, 0, NULL, 0), 0);
+	unit_read_file(path, data, 4096, 4096);
+	ck_assert_mem_eq(data, buffer + 4096, 4096);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(kp_file_close(file), 0);
+	unit_exit(&unit);
+	unlink(path);
+}
+END_TEST
+
 /* ---- smaller things ------------------------------------------------------------------------ */
 
 START_TEST(test_osync)
@@ -489,6 +610,8 @@ int main(void)
 	tcase_add_loop_test(tests, test_sparse_memory, 4, 6);
 	tcase_add_test(tests, test_sparse_time);
 	tcase_add_loop_test(tests, test_errseq, 0, NR_CASES);
+	tcase_add_loop_test(tests, test_sync_given_up, 0, NR_CASES);
+	tcase_add_loop_test(tests, test_sync_killed, 3, 6);
 	tcase_add_loop_test(tests, test_osync, 0, 3);
 	tcase_add_test(tests, test_invalidate);
 	tcase_add_loop_test(tests, test_disagree, 0, NR_CASES);
