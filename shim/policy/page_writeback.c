@@ -17,6 +17,7 @@
 #define NR_BIOS	      32768u
 #define WAIT_NS	      100000000u
 #define REAP_EVERY_NS 500000000u
+#define DYING_NS      20000000u /* so often when somebody is on its way out */
 
 /* What a bio of ours is about; its iterator belongs to the stages below. */
 struct cache_io {
@@ -100,8 +101,7 @@ static void look_after_the_dead(struct writeback *wb)
 
 	if (now < wb->reap_at)
 		return;
-	wb->reap_at = now + REAP_EVERY_NS;
-	cache_reap_users(wb->cache);
+	wb->reap_at = now + (cache_reap_users(wb->cache) ? DYING_NS : REAP_EVERY_NS);
 }
 
 static bool has_in_flight(const struct writeback *wb)
@@ -252,6 +252,9 @@ static bool scan_next_dirty(void *ctx, uint64_t from, uint64_t *number)
 	enum page_mark mark = wb->integrity ? PAGE_TOWRITE : PAGE_DIRTY;
 	uint32_t id;
 
+	/* A variant that goes on as long as there are dirty pages would keep its job for ever. */
+	if (!wb->integrity && __atomic_load_n(&wb->stop, __ATOMIC_RELAXED))
+		return false;
 	cache_lock(wb->cache, wb->file);
 	id = page_index_next(&wb->file->index, from, mark, number);
 	cache_unlock(wb->file);
@@ -491,8 +494,11 @@ static void page_read(struct cache_io *io, uint32_t id, unsigned int from, unsig
 	struct cache_page *page = cache_page(io->wb->cache, id);
 	uint8_t mask = cache_blocks(io->file, from, to) & page->reading;
 
-	page->uptodate |= mask;
+	page->uptodate |= mask & ~page->stale;
+	page->stale &= ~mask;
 	page->reading &= ~mask;
+	if (!page->uptodate && !page->reading)
+		cache_drop(io->wb->cache, io->file, id);
 }
 
 static void page_not_read(struct cache_io *io, uint32_t id, unsigned int from, unsigned int to)
@@ -500,6 +506,7 @@ static void page_not_read(struct cache_io *io, uint32_t id, unsigned int from, u
 	struct cache_page *page = cache_page(io->wb->cache, id);
 
 	page->reading &= ~cache_blocks(io->file, from, to);
+	page->stale &= page->reading;
 	if (!page->uptodate && !page->reading && !page->dirty && !page->writeback)
 		cache_drop(io->wb->cache, io->file, id);
 }
