@@ -152,6 +152,22 @@ static void page_written(struct cache_io *io, uint32_t id, unsigned int from, un
 	cache_written(io->wb->cache, io->file, id, cache_blocks(io->file, from, to));
 }
 
+/* Who waits for the file, or for dirty pages to become fewer, may go on. */
+static void tell_written(struct writeback *wb, struct cache_file *file)
+{
+	cache_wake(file);
+	__atomic_fetch_add(&wb->cache->balance, 1, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&wb->cache->throttled, __ATOMIC_SEQ_CST))
+		cache_futex_wake(&wb->cache->balance);
+}
+
+/* With the file's lock. */
+static void write_failed(struct cache_io *io, int error)
+{
+	cache_set_error(io->file, error);
+	cache_count(io->wb->counters, CACHE_FAILED_BYTES, io->size);
+}
+
 static void write_end_io(struct kp_bio *bio)
 {
 	struct cache_io *io = bio->private;
@@ -161,19 +177,14 @@ static void write_end_io(struct kp_bio *bio)
 
 	cache_lock(wb->cache, file);
 	for_each_page(io, page_written);
-	if (error) {
-		cache_set_error(file, error);
-		cache_count(wb->counters, CACHE_FAILED_BYTES, io->size);
-	}
+	if (error)
+		write_failed(io, error);
 	if (io->pos + io->size > file->size && !file->is_null)
 		__atomic_store_n(&file->padded, true,
 				 __ATOMIC_RELAXED); /* until somebody cuts it off */
 	cache_unlock(file);
 	end_bio(bio);
-	cache_wake(file);
-	__atomic_fetch_add(&wb->cache->balance, 1, __ATOMIC_SEQ_CST);
-	if (__atomic_load_n(&wb->cache->throttled, __ATOMIC_SEQ_CST))
-		cache_futex_wake(&wb->cache->balance);
+	tell_written(wb, file);
 }
 
 /* Bytes [@pos, @pos + @len) of the pages that were gathered. */
@@ -193,8 +204,9 @@ static void write_piece(struct writeback *wb, uint64_t pos, uint64_t len)
 
 		cache_lock(wb->cache, file);
 		for_each_page(&io, page_written);
-		cache_set_error(file, -EIO);
+		write_failed(&io, -ENOMEM);
 		cache_unlock(file);
+		tell_written(wb, file);
 		return;
 	}
 	bio->op = KP_OP_WRITE;
@@ -232,7 +244,10 @@ static void write_gathered(struct writeback *wb)
 	wb->nr = 0;
 }
 
-/* Cut padding off: the last block was written whole, the file ends within it. */
+/*
+ * Cut padding off: the last block was written whole, the file ends within it. A sync does, and the
+ * late flush: on the way the file may be longer on disk than it is.
+ */
 static void trim_padding(struct writeback *wb, struct cache_file *file, struct kp_file *kp_file)
 {
 	if (!cache_padded(file) || file->block_device || kp_file->fd < 0 || !kp_file->writable)
@@ -385,10 +400,6 @@ uint64_t writeback_pass(struct writeback *wb, struct cache_file *file, struct kp
 
 	scan(wb, file, kp_file, &wbc);
 	file->writeback_index = wbc.writeback_index;
-	if (cache_padded(file)) {
-		writeback_drain(wb);
-		trim_padding(wb, file, kp_file);
-	}
 	return wbc.pages;
 }
 
@@ -561,6 +572,7 @@ static void read_piece(struct writeback *wb, struct cache_file *file, struct kp_
 		cache_lock(wb->cache, file);
 		for_each_page(&failed, page_not_read);
 		cache_unlock(file);
+		cache_wake(file);
 		if (read)
 			read->error = -ENOMEM;
 		return;
