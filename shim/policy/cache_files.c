@@ -306,14 +306,20 @@ static bool has_writes(const struct cache_file *file)
 	return file->nr_dirty || file->nr_writeback;
 }
 
-/* The size of a file that nobody else has open: on disk, or what killed users made of it. */
-static uint64_t true_size(const struct cache_file *file, const struct kp_file *kp_file)
+/*
+ * The size of a file that nobody else has open: @on_disk, which may have changed since it was opened,
+ * or what killed users made of it.
+ */
+static uint64_t true_size(const struct cache_file *file, const struct kp_file *kp_file,
+			  uint64_t on_disk)
 {
 	if (cache_padded(file))
 		return file->size;
+	if (file->is_null || file->block_device)
+		on_disk = kp_file->size;
 	if (file->is_null || has_writes(file))
-		return kp_max(file->size, kp_file->size);
-	return kp_file->size;
+		return kp_max(file->size, on_disk);
+	return on_disk;
 }
 
 /*
@@ -335,7 +341,7 @@ static void begin_file(struct page_cache *cache, struct cache_file *file,
 	file->block_size = block_size;
 	file->blocks = options->blocks;
 	file->writeback_index = 0;
-	file->size = true_size(file, kp_file);
+	file->size = true_size(file, kp_file, stamp[0]);
 	file->always_mapped = always_mapped(file, options->mapped);
 	file->never_mapped = !strcmp(options->mapped, "none");
 	clear_map(cache, file);
