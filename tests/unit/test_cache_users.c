@@ -186,6 +186,7 @@ START_TEST(test_bad_block_ahead)
 	options.read_ahead_kb = 128;
 	unit_start(&unit);
 	file = unit_open(&unit, "bad", O_RDWR);
+	ck_assert_int_eq(do_io(file, KP_OP_READ, 0, data, 8 * 4096), 0); /* and 8 pages more */
 	for (unsigned int i = 0; i < 64; i++)
 		ck_assert_int_eq(do_io(file, KP_OP_READ, i * 4096ull, data, 4096),
 				 i == 8 ? -EIO : 0);
@@ -515,7 +516,7 @@ static void write_on(struct kp_file *file)
 	uint64_t give_up = kp_now_ns() + 20000000000u;
 
 	for (uint64_t i = 0; !__atomic_load_n(stop_writing, __ATOMIC_RELAXED); i++) {
-		if (do_io(file, KP_OP_WRITE, i % 4096 * 4096, buffer, 4096) ||
+		if (do_io(file, KP_OP_WRITE, i * 4096, buffer, 4096) ||
 		    kp_now_ns() > give_up)
 			_exit(5);
 	}
@@ -529,7 +530,11 @@ START_TEST(test_leave_while_others_write)
 	uint64_t from;
 
 	set_up(_i, "null");
+	/* Slower than who writes, so that there are dirty pages ahead at all times. */
 	unit.config.device.null.memory_backed = false;
+	unit.config.device.null.submit_nsec = 1000000;
+	unit.config.device.limits.max_sectors_kb = 64;
+	options.dirty_bytes = 64 * MIB;
 	stop_writing = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	unit_start(&unit);
 	file = unit_open(&unit, "busy", O_RDWR);
