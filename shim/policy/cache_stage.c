@@ -18,16 +18,21 @@
 #define LEAVE_NS      30000000000u /* a late flush gets so long before another may begin */
 #define WAIT_US	      5000u
 
+/* posix_fadvise(POSIX_FADV_DONTNEED): only whole pages, the last of the file counts as one. */
 static void cache_stage_invalidate(struct kp_stage *stage, struct kp_file *file, uint64_t pos,
 				   uint64_t len)
 {
 	struct cache_stage *cs = cache_stage(stage);
 	struct cache_file *cached = open_file(cs, file)->file;
+	uint64_t first = (pos + KP_PAGE_SIZE - 1) / KP_PAGE_SIZE;
+	uint64_t end = UINT64_MAX;
 
-	/* Only whole pages, as invalidate_mapping_pages() */
+	if (len && pos + len < cache_load(&cached->size))
+		end = (pos + len) / KP_PAGE_SIZE;
+	if (first >= end)
+		return;
 	cache_lock(cs->cache, cached);
-	cache_invalidate(cs->cache, cached, (pos + KP_PAGE_SIZE - 1) / KP_PAGE_SIZE,
-			 len ? (pos + len - 1) / KP_PAGE_SIZE : UINT64_MAX);
+	cache_invalidate(cs->cache, cached, first, end - 1);
 	cache_unlock(cached);
 }
 
@@ -162,7 +167,7 @@ static uint64_t share_of_memory(unsigned int percent, uint64_t most)
 		      most);
 }
 
-/* What is not given is as the kernel has it, within reason. */
+/* What is not given: the kernel's defaults, but memory within bounds, so that machines compare. */
 static void fill_options(struct cache_stage *cs, const struct kp_cache_options *options)
 {
 	static const struct kp_cache_options defaults = {
