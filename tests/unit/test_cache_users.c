@@ -374,7 +374,8 @@ START_TEST(test_open_during_late_flush)
 	other = start_other("late", O_RDWR, write_half);
 	wait_ready(&other);
 	ck_assert_int_eq(write(other.go, "", 1), 1);
-	usleep(50000);
+	for (unsigned int i = 0; !cache_totals(cache()).writeback && i < 5000; i++)
+		usleep(1000);
 	ck_assert_uint_gt(cache_totals(cache()).writeback, 0);
 	options.block_size = _i ? 4096 : 0;
 	unit_start(&unit);
