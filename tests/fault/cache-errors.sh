@@ -20,7 +20,7 @@ for e in writeback:6.x blocksize:logical; do
 	equal "$e: errors" "$(jq '.jobs[0].total_err' "$KP_TMP/r.json")" 1
 	# Two openers: each is told once, whoever wrote
 	fio_run $j $bad --rate=16m --fsync=16 --continue_on_error=all --name=other \
-		--ioengine=$(engine ${e%:*}) --policy=${e#*:} $bad --size=1m --rate=2m \
+		--ioengine="$(engine ${e%:*})" --policy=${e#*:} $bad --size=1m --rate=2m \
 		--fsync=16 --continue_on_error=all --output-format=json --output=r.json
 	equal "$e: errors of two openers" "$(jq -c '[.jobs[].total_err]' "$KP_TMP/r.json")" '[1,1]'
 	# Nobody asks: the end does
@@ -50,6 +50,7 @@ full() {
 	said=$(sed -n 's/.*(groupid=0, jobs=1): err=\( *[0-9]*\).*/\1/p' "$KP_TMP/out")
 }
 inner=''
+# shellcheck disable=SC2016 # expands then
 at_exit '[ -z "$inner" ] || losetup -d "$inner"'
 
 full --ioengine=psync

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
+# shellcheck disable=SC2086 # options are meant to split
 #
 # What the running kernel sees of a buffered policy: direct writes only, nothing dirty in its own
 # page cache, and a flush of the device between the last write and the return of fsync.
