@@ -479,9 +479,6 @@ int cache_guard(const struct page_cache *cache, const struct kp_file *kp_file)
 	if (!guarded_by_others(kp_file->fd, GUARD_START, cache->token) &&
 	    !guarded_by_others(kp_file->fd, own + 1, GUARD_SPAN - cache->token - 1))
 		return 0;
-	kp_log("%s: another engine or another fio has it in a page cache of its own, run one after "
-	       "the other",
-	       kp_file->path);
 	return -EBUSY;
 }
 
@@ -493,8 +490,13 @@ int cache_open(struct page_cache *cache, uint16_t user, struct kp_file *kp_file,
 	int ret;
 
 	ret = cache_guard(cache, kp_file);
-	if (ret)
+	if (ret) {
+		kp_log("%s: another engine or another fio has it in a page cache of its own, run "
+		       "one after "
+		       "the other",
+		       kp_file->path);
 		return ret;
+	}
 	*file = NULL;
 	cache_reap_users(cache);
 	cache_lock_plain(&cache->lock);
@@ -518,7 +520,7 @@ int cache_open(struct page_cache *cache, uint16_t user, struct kp_file *kp_file,
 static bool has_opens(struct page_cache *cache, const struct cache_file *file)
 {
 	for (uint32_t i = 0; i < cache->nr_users; i++) {
-		if (file->users[i].opens && cache_user_state(cache, i) == USER_LIVE)
+		if (file->users[i].opens && cache_user_state(cache, i) != USER_FREE)
 			return true;
 	}
 	return false;

@@ -171,10 +171,10 @@ enum user_state cache_user_state(const struct page_cache *cache, uint16_t number
 	return state_of(&cache->users[number]);
 }
 
-static bool any_user(struct page_cache *cache)
+static bool any_user(struct page_cache *cache, enum user_state state)
 {
 	for (uint32_t i = 0; i < cache->nr_users; i++) {
-		if (state_of(&cache->users[i]) == USER_LIVE)
+		if (state_of(&cache->users[i]) == state)
 			return true;
 	}
 	return false;
@@ -244,12 +244,14 @@ int cache_join(struct page_cache *cache, struct cache_limits *limits, uint64_t b
 
 	cache_lock_plain(&cache->lock);
 	reap_users(cache);
-	if (any_user(cache)) {
+	if (any_user(cache, USER_LIVE)) {
 		ret = agree_limits(limits, &cache->limits);
 	} else {
 		cache->limits = *limits;
-		cache_recount(cache);
-		cache_pages_shrink(cache);
+		if (!any_user(cache, USER_DEAD)) {
+			cache_recount(cache);
+			cache_pages_shrink(cache);
+		}
 	}
 	if (!ret)
 		cache_pages_prepare(cache, bytes);

@@ -276,8 +276,8 @@ struct cache_open_options {
 };
 
 /*
- * cache_guard - mark an open file as being in this cache, until it is closed. 0; -EBUSY, logged,
- * when it is in another.
+ * cache_guard - mark an open file as being in this cache, until it is closed. 0; -EBUSY when it is in
+ * another.
  */
 int cache_guard(const struct page_cache *cache, const struct kp_file *kp_file);
 
