@@ -492,8 +492,7 @@ int cache_open(struct page_cache *cache, uint16_t user, struct kp_file *kp_file,
 	ret = cache_guard(cache, kp_file);
 	if (ret) {
 		kp_log("%s: another engine or another fio has it in a page cache of its own, run "
-		       "one after "
-		       "the other",
+		       "one after the other",
 		       kp_file->path);
 		return ret;
 	}
