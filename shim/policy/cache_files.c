@@ -255,6 +255,17 @@ static struct file_users who_uses(const struct page_cache *cache, const struct c
 	return users;
 }
 
+static void store(uint32_t *value, uint32_t to)
+{
+	__atomic_store_n(value, to, __ATOMIC_RELAXED);
+}
+
+void cache_set_use(struct cache_file *file, uint16_t user, enum file_use use)
+{
+	store(&file->users[user].opens, 0);
+	store(&file->users[user].used, use);
+}
+
 bool cache_in_use(const struct page_cache *cache, const struct cache_file *file)
 {
 	struct file_users users = who_uses(cache, file, UINT32_MAX);
@@ -400,9 +411,9 @@ static int join_file(struct page_cache *cache, uint16_t user, struct cache_file 
 	} else if (!others.leaving) {
 		begin_file(cache, file, kp_file, options, block_size);
 	}
-	file->users[user].used = FILE_USED;
-	file->users[user].opens++;
-	file->users[user].fd = kp_file->fd;
+	__atomic_store_n(&file->users[user].fd, kp_file->fd, __ATOMIC_RELAXED);
+	store(&file->users[user].opens, file->users[user].opens + 1);
+	store(&file->users[user].used, FILE_USED);
 	return 0;
 }
 
@@ -531,7 +542,7 @@ void cache_close(struct page_cache *cache, uint16_t user, struct kp_file *kp_fil
 	struct stat st;
 
 	cache_lock(cache, file);
-	file->users[user].opens--;
+	store(&file->users[user].opens, file->users[user].opens - 1);
 	read_stamp(kp_file, file->stamp);
 	/* The last close of an unlinked file is its end. */
 	if (kp_file->fd >= 0 && !has_opens(cache, file) && !fstat(kp_file->fd, &st) && !st.st_nlink)
@@ -546,9 +557,7 @@ bool cache_forget(struct page_cache *cache, uint16_t user, struct cache_file *fi
 	cache_reap_users(cache); /* who is dead does not stay to write it back */
 	cache_lock(cache, file);
 	others = who_uses(cache, file, user);
-	memset(&file->users[user], 0, sizeof(file->users[user]));
-	if (!others.using)
-		file->users[user].used = FILE_LEAVING;
+	cache_set_use(file, user, others.using ? FILE_UNUSED : FILE_LEAVING);
 	cache_unlock(file);
 	return !others.using;
 }
@@ -556,6 +565,6 @@ bool cache_forget(struct page_cache *cache, uint16_t user, struct cache_file *fi
 void cache_forgotten(struct page_cache *cache, uint16_t user, struct cache_file *file)
 {
 	cache_lock(cache, file);
-	memset(&file->users[user], 0, sizeof(file->users[user]));
+	cache_set_use(file, user, FILE_UNUSED);
 	cache_unlock(file);
 }

@@ -90,7 +90,7 @@ static void requeue_writes(struct page_cache *cache, struct cache_file *file, ui
 			cache_unclaim(cache, file, id);
 		number++;
 	}
-	memset(&file->users[user], 0, sizeof(file->users[user]));
+	cache_set_use(file, user, FILE_UNUSED);
 	cache_unlock(file);
 }
 

@@ -93,10 +93,10 @@ static int open_through_user(struct flusher *flusher, const struct cache_file *f
 	char path[64];
 
 	for (uint32_t i = 0; i < nr && ret == -ENOENT; i++) {
-		if (!file->users[i].opens)
+		if (!__atomic_load_n(&file->users[i].opens, __ATOMIC_RELAXED))
 			continue;
 		snprintf(path, sizeof(path), "/proc/%d/fd/%d", cache->users[i].pid,
-			 file->users[i].fd);
+			 __atomic_load_n(&file->users[i].fd, __ATOMIC_RELAXED));
 		ret = open_as(flusher, file, path, kp_file);
 	}
 	return ret;

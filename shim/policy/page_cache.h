@@ -90,7 +90,7 @@ enum file_use {
 	FILE_LEAVING, /* it writes back what is left, and goes */
 };
 
-/* A user's relation to a file. Under the file's lock. */
+/* A user's relation to a file. Changed under the file's lock, atomic: looked at without, too. */
 struct cache_opens {
 	uint32_t opens; /* descriptors */
 	int32_t fd;	/* one of them */
@@ -297,6 +297,9 @@ void cache_stamp(struct page_cache *cache, struct cache_file *file, const struct
 /* cache_close - a descriptor is closed. @kp_file is still open. */
 void cache_close(struct page_cache *cache, uint16_t user, struct kp_file *kp_file,
 		 struct cache_file *file);
+
+/* cache_set_use - with the file's lock: how a user without open descriptors stands to it. */
+void cache_set_use(struct cache_file *file, uint16_t user, enum file_use use);
 
 /* cache_in_use - is there a live user of the file, who will see to its dirty pages? */
 bool cache_in_use(const struct page_cache *cache, const struct cache_file *file);
