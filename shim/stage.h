@@ -332,6 +332,7 @@ struct kp_device {
 	 * An eventfd that other threads write to end a wait in reap; -1 when nobody else posts.
 	 */
 	int wake_fd;
+	uint64_t *values;	 /* counters of the job, those of bios and requests among them */
 	uint64_t transfer_limit; /* bytes that one system call may move; for tests */
 	bool shared;
 	/*
@@ -418,8 +419,26 @@ static inline uint64_t kp_request_bytes(const struct kp_bio *bio)
 	return bytes;
 }
 
+void kp_device_account_merged(struct kp_device *device, const struct kp_bio *bio);
+
 /* kp_device_account - count a request and its bios, with the device locked. */
-void kp_device_account(struct kp_device *device, const struct kp_bio *bio);
+static inline void kp_device_account(struct kp_device *device, const struct kp_bio *bio)
+{
+	uint64_t *values = device->values;
+	unsigned int bucket;
+
+	if (!kp_op_has_data(bio->op))
+		return;
+	if (bio->next) {
+		kp_device_account_merged(device, bio);
+		return;
+	}
+	bucket = kp_size_bucket(bio->iter.size);
+	kp_count(&values[KP_BIOS], 1);
+	kp_count(&values[KP_REQUESTS], 1);
+	kp_count(&values[KP_BIO_SIZES + bucket], 1);
+	kp_count(&values[KP_REQUEST_SIZES + bucket], 1);
+}
 
 struct iovec;
 

@@ -489,6 +489,7 @@ static int add_device(struct kp_pipeline *pl, const struct kp_device_config *con
 	pl->device = kp_stage_device(stage);
 	pl->device->ops = ops;
 	pl->device->config = *config;
+	pl->device->values = pl->slot->values;
 	if (needs & KP_NEEDS_ASYNC_DEVICE)
 		pl->device->config.null.synchronous = false;
 	pl->device->depth = nr_requests;

@@ -9,13 +9,11 @@
 
 #include "../stage.h"
 
-void kp_device_account(struct kp_device *device, const struct kp_bio *bio)
+void kp_device_account_merged(struct kp_device *device, const struct kp_bio *bio)
 {
-	uint64_t *values = device->stage.pipeline->slot->values;
+	uint64_t *values = device->values;
 	uint64_t bytes = 0;
 
-	if (!kp_op_has_data(bio->op))
-		return;
 	for (; bio; bio = bio->next) {
 		kp_count(&values[KP_BIOS], 1);
 		kp_count(&values[KP_BIO_SIZES + kp_size_bucket(bio->iter.size)], 1);

@@ -53,13 +53,13 @@ static void psync_submit(struct kp_stage *stage, struct kp_bio *bio)
 	struct kp_device *device = kp_stage_device(stage);
 	ssize_t ret = -EINTR; /* not begun */
 
-	kp_device_lock(device);
-	kp_device_account(device, bio);
-	kp_device_unlock(device);
 	if (!kp_op_has_data(bio->op)) {
 		kp_device_sync(bio);
 		return;
 	}
+	kp_device_lock(device);
+	kp_device_account(device, bio);
+	kp_device_unlock(device);
 	if (kp_request_is_plain(device, bio)) {
 		ret = transfer_plain(bio);
 		if (ret == (ssize_t)bio->iter.size) {
