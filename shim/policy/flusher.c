@@ -163,10 +163,10 @@ static void note_unopened(struct cache_file *file, int error)
 {
 	if (error == -EXDEV || cache_load(&file->unopened_ns))
 		return;
-	__atomic_store_n(&file->unopened_ns, kp_now_ns(), __ATOMIC_RELAXED);
 	kp_log("%s: cannot be opened for writeback: %s; its dirty pages are kept, to be tried "
 	       "again",
 	       file->path, strerror(-error));
+	__atomic_store_n(&file->unopened_ns, kp_now_ns(), __ATOMIC_RELEASE);
 }
 
 /* A descriptor of our own. Return: 0; -ENOENT: it is no more, its pages are dropped; -errno. */

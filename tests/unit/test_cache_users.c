@@ -534,8 +534,11 @@ START_TEST(test_no_descriptors)
 	limit_files(3);
 	ck_assert_int_eq(do_io(file, KP_OP_WRITE, 0, buffer, 64 * KIB), 0);
 	ck_assert_int_eq(kp_file_close(file), 0);
-	for (unsigned int i = 0; !unit_nr_said && i < 5000; i++)
+	for (unsigned int i = 0; i < 5000; i++) {
+		if (__atomic_load_n(&cache()->files[0]->unopened_ns, __ATOMIC_ACQUIRE))
+			break;
 		usleep(1000);
+	}
 	usleep(250000); /* it is tried again, without a word */
 	ck_assert_uint_eq(cache_totals(cache()).dirty, 16);
 	ck_assert_ptr_nonnull(strstr(unit_said, "cannot be opened"));
