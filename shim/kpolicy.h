@@ -556,7 +556,8 @@ void kp_pipeline_buffers(struct kp_pipeline *pl, void *start, size_t size);
  * kp_pipeline_destroy - wait for what is in flight and free everything. A page cache writes back
  * what nobody else is left to write.
  *
- * Owner. Return: 0, or the error of that writeback: data is lost.
+ * Owner, or another thread when that has ended. Return: 0, or the error of that writeback: data is
+ * lost.
  */
 int kp_pipeline_destroy(struct kp_pipeline *pl);
 
@@ -571,7 +572,10 @@ int kp_pipeline_destroy(struct kp_pipeline *pl);
 int kp_file_open(struct kp_pipeline *pl, const char *path, int flags, uint64_t size,
 		 struct kp_file **file);
 
-/** kp_file_close - wait for what is in flight, then close it. Owner. Return: 0 or -errno. */
+/**
+ * kp_file_close - wait for what is in flight, then close it. Owner, or another thread when that has
+ * ended. Return: 0 or -errno.
+ */
 int kp_file_close(struct kp_file *file);
 
 /**

@@ -222,6 +222,11 @@ enum kp_stage_needs {
 	KP_NEEDS_ASYNC_DEVICE = 1 << 0,
 	/* Threads of its own submit or complete. */
 	KP_NEEDS_SHARED = 1 << 1,
+	/*
+	 * When a process has gone, however it ended, its I/O must be over. libaio's is: exit_aio()
+	 * waits; that of io_uring is left to a kernel worker (io_ring_exit_work()).
+	 */
+	KP_NEEDS_OWN_IO = 1 << 2,
 };
 
 /**
@@ -609,6 +614,9 @@ void kp_pipeline_drain(struct kp_pipeline *pl);
 
 /* kp_pipeline_poll - end what is ready without waiting. Owner. */
 int kp_pipeline_poll(struct kp_pipeline *pl);
+
+/* kp_pipeline_adopt - the caller becomes the owner. The thread that was must do nothing any more. */
+void kp_pipeline_adopt(struct kp_pipeline *pl);
 
 /* kp_pipeline_terminating - the run is to end: leave waits. Any thread. */
 static inline bool kp_pipeline_terminating(const struct kp_pipeline *pl)

@@ -490,6 +490,8 @@ static int add_device(struct kp_pipeline *pl, const struct kp_device_config *con
 	 */
 	if (ops == &kp_psync_device && needs & KP_NEEDS_ASYNC_DEVICE)
 		ops = &kp_libaio_device;
+	if (ops == &kp_io_uring_device && needs & KP_NEEDS_OWN_IO)
+		ops = &kp_libaio_device;
 	stage = add_stage(pl, &ops->stage);
 	if (!stage)
 		return -ENOMEM;
@@ -625,10 +627,20 @@ void kp_pipeline_drain(struct kp_pipeline *pl)
 	}
 }
 
+/*
+ * Whoever closes files or takes a pipeline down is its owner from then on: the thread that was may
+ * have ended (fio's io_submit_mode=offload), and nobody else may reap.
+ */
+void kp_pipeline_adopt(struct kp_pipeline *pl)
+{
+	pl->owner = &this_thread;
+}
+
 int kp_pipeline_destroy(struct kp_pipeline *pl)
 {
 	int ret;
 
+	kp_pipeline_adopt(pl);
 	if (pl->device)
 		kp_pipeline_drain(pl);
 	while (pl->files)
