@@ -71,15 +71,23 @@ static inline const struct kp_cache_options *cache_plan(struct cache_engine_opti
 
 /*
  * cache_plan_split - the block layer below the cache: bios of 256 pages, which writeback builds
- * today, are split at the queue limits. Older variants build their bios to the limits.
+ * today, are split at the queue limits, as kernel= did it, else as 6.1. Older variants build their
+ * bios to the limits.
  */
-static inline int cache_plan_split(struct kp_plan *plan, char *why, size_t why_size)
+static inline int cache_plan_split(const struct kp_engine_options *common, struct kp_plan *plan,
+				   char *why, size_t why_size)
 {
 	static const struct kp_split_options options = { .below_cache = true };
+	int ret = -ENOENT;
 
 	if (!plan->nr_stages)
 		return 0;
-	return kp_plan_policy(plan, &kp_split_policy, "6.1", NULL, &options, why, why_size);
+	if (common->kernel)
+		ret = kp_plan_policy(plan, &kp_split_policy, NULL, common->kernel, &options, why,
+				     why_size);
+	if (ret == -ENOENT)
+		ret = kp_plan_policy(plan, &kp_split_policy, "6.1", NULL, &options, why, why_size);
+	return ret;
 }
 
 #endif

@@ -28,7 +28,7 @@ static int writeback_plan(const struct kp_engine_options *common, struct kp_plan
 	int ret = kp_plan_policy(plan, &kp_writeback_policy, common->policy, common->kernel,
 				 cache_plan(o), why, why_size);
 
-	return ret ? ret : cache_plan_split(plan, why, why_size);
+	return ret ? ret : cache_plan_split(common, plan, why, why_size);
 }
 
 static const struct kp_engine engine = {

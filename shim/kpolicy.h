@@ -326,7 +326,8 @@ int kp_arena_release(struct kp_arena *arena, void *addr, size_t size);
  * @init: fills in a new object, called with the registry locked; may be NULL.
  *
  * A process that dies half-way leaves either no object or a whole one.
- * Return: 0; -ENOMEM; -ENAMETOOLONG; the error of @init.
+ * Objects live as long as the arena, which has room for 65536; the log says so once they are used
+ * up. Return: 0; -ENOMEM; -ENAMETOOLONG; the error of @init.
  */
 #define KP_KEY_MAX 256
 int kp_arena_object(struct kp_arena *arena, const char *type, const void *key, size_t key_len,
@@ -555,7 +556,8 @@ void kp_pipeline_buffers(struct kp_pipeline *pl, void *start, size_t size);
  * kp_pipeline_destroy - wait for what is in flight and free everything. A page cache writes back
  * what nobody else is left to write.
  *
- * Owner. Return: 0, or the error of that writeback: data is lost.
+ * Owner, or another thread when that has ended. Return: 0, or the error of that writeback: data is
+ * lost.
  */
 int kp_pipeline_destroy(struct kp_pipeline *pl);
 
@@ -570,7 +572,10 @@ int kp_pipeline_destroy(struct kp_pipeline *pl);
 int kp_file_open(struct kp_pipeline *pl, const char *path, int flags, uint64_t size,
 		 struct kp_file **file);
 
-/** kp_file_close - wait for what is in flight, then close it. Owner. Return: 0 or -errno. */
+/**
+ * kp_file_close - wait for what is in flight, then close it. Owner, or another thread when that has
+ * ended. Return: 0 or -errno.
+ */
 int kp_file_close(struct kp_file *file);
 
 /**

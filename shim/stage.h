@@ -222,6 +222,11 @@ enum kp_stage_needs {
 	KP_NEEDS_ASYNC_DEVICE = 1 << 0,
 	/* Threads of its own submit or complete. */
 	KP_NEEDS_SHARED = 1 << 1,
+	/*
+	 * When a process has gone, however it ended, its I/O must be over. libaio's is: exit_aio()
+	 * waits; that of io_uring is left to a kernel worker (io_ring_exit_work()).
+	 */
+	KP_NEEDS_OWN_IO = 1 << 2,
 };
 
 /**
@@ -339,6 +344,7 @@ struct kp_device {
 	/* With lock: the owner ended requests; for waiting threads but the owner. */
 	pthread_cond_t progress;
 	unsigned int progress_seq;
+	unsigned int waiting; /* such threads: each request that ends may be what one waits for */
 };
 
 /**
@@ -374,7 +380,10 @@ extern const struct kp_device_ops kp_null_device;
 extern const struct kp_stage_ops kp_fault_stage;
 int kp_fault_check(const char *fault);
 
+/* kp_pipeline_wake - end a wait of the owner. Any thread of its process, when shared. */
 void kp_pipeline_wake(struct kp_pipeline *pl);
+
+/* kp_pipeline_owned - is the caller the owner? */
 bool kp_pipeline_owned(const struct kp_pipeline *pl);
 
 static inline struct kp_device *kp_stage_device(struct kp_stage *stage)
@@ -580,6 +589,12 @@ void kp_pipeline_flush(struct kp_pipeline *pl, struct kp_stage *from);
 int kp_pipeline_wait(struct kp_pipeline *pl, struct kp_stage *from);
 
 /*
+ * kp_pipeline_wait_for - kp_pipeline_wait() until @done, which an end_io sets (atomic, release).
+ * When nothing is in flight that could set it, an I/O was lost: says so and aborts.
+ */
+void kp_pipeline_wait_for(struct kp_pipeline *pl, struct kp_stage *from, const bool *done);
+
+/*
  * kp_below_lock - enter the stages below the one with threads of its own.
  *
  * They are written for one thread. In a shared pipeline the threaded stage takes this around
@@ -591,17 +606,17 @@ int kp_pipeline_wait(struct kp_pipeline *pl, struct kp_stage *from);
 void kp_below_lock(struct kp_pipeline *pl);
 void kp_below_unlock(struct kp_pipeline *pl);
 
+/* kp_pipeline_busy - does a stage hold bios that its threads will hand on? Owner. */
+bool kp_pipeline_busy(const struct kp_pipeline *pl);
+
 /* kp_pipeline_drain - wait until nothing is in flight. Owner. */
 void kp_pipeline_drain(struct kp_pipeline *pl);
 
 /* kp_pipeline_poll - end what is ready without waiting. Owner. */
 int kp_pipeline_poll(struct kp_pipeline *pl);
 
-/* kp_pipeline_wake - end a wait of the owner. Any thread of its process, when shared. */
-void kp_pipeline_wake(struct kp_pipeline *pl);
-
-/* kp_pipeline_owned - is the caller the owner? */
-bool kp_pipeline_owned(const struct kp_pipeline *pl);
+/* kp_pipeline_adopt - the caller becomes the owner. The thread that was must do nothing any more. */
+void kp_pipeline_adopt(struct kp_pipeline *pl);
 
 /* kp_pipeline_terminating - the run is to end: leave waits. Any thread. */
 static inline bool kp_pipeline_terminating(const struct kp_pipeline *pl)

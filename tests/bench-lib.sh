@@ -21,7 +21,8 @@ bench_head() {
 }
 bench_end() { [ $bench_bad = 0 ] || fail "figures not reached"; }
 
-calc() { awk "BEGIN { printf \"%.4f\", $* }"; }
+# In brackets: without, awk takes a > b for a redirection.
+calc() { awk "BEGIN { printf \"%.4f\", ($*) }"; }
 holds() { awk "BEGIN { print ($*) ? 1 : 0 }"; }
 # median < numbers
 median() { sort -n | awk '{ v[NR] = $1 } END { print NR % 2 ? v[(NR + 1) / 2] : (v[NR / 2] + v[NR / 2 + 1]) / 2 }'; }

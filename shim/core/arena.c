@@ -8,12 +8,15 @@
 
 #include "../stage.h"
 #include "arena.h"
+#include "robust.h"
 
 #define ARENA_LARGEST  (4ull << 40)
 #define ARENA_SMALLEST (1ull << 34)
-#define ARENA_OBJECTS  4096
+#define ARENA_OBJECTS  65536u
+#define ARENA_BUCKETS  65536u
 
 struct arena_object {
+	uint32_t next; /* in its bucket: index + 1; 0: the last */
 	char type[16];
 	size_t key_len;
 	unsigned char key[KP_KEY_MAX];
@@ -24,29 +27,18 @@ struct kp_arena {
 	size_t size;
 	size_t next; /* atomic; first byte not handed out */
 	/*
-	 * Protects the registry: objects[] up to nr_objects. Robust: whoever dies inside has not
-	 * raised nr_objects yet, so the registry is whole. Nothing nests inside it but what the
-	 * init hook of a new object takes.
+	 * Protects the registry: objects[] up to nr_objects, and the hash over them. Robust: the
+	 * object of one that died inside is whole once nr_objects was raised, and the hash is made
+	 * anew. Nothing nests inside it but what the init hook of a new object takes.
 	 */
 	pthread_mutex_t lock;
-	unsigned int nr_objects;
+	unsigned int nr_objects; /* atomic */
+	bool told_full;
 	unsigned int nr_slots; /* atomic */
 	struct arena_object *objects;
+	uint32_t *buckets; /* index + 1 of the newest object; 0: none */
 	struct kp_counter_slot *slots;
 };
-
-static int init_lock(pthread_mutex_t *lock)
-{
-	pthread_mutexattr_t attr;
-	int ret;
-
-	pthread_mutexattr_init(&attr);
-	pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
-	pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
-	ret = pthread_mutex_init(lock, &attr);
-	pthread_mutexattr_destroy(&attr);
-	return -ret;
-}
 
 static void *reserve(size_t size)
 {
@@ -77,10 +69,11 @@ int kp_arena_create(struct kp_arena **result, size_t size)
 		return -ENOMEM;
 	arena->size = size;
 	arena->next = kp_round_up(sizeof(*arena), KP_PAGE_SIZE);
-	ret = init_lock(&arena->lock);
+	ret = kp_robust_init(&arena->lock);
 	arena->objects = kp_arena_alloc(arena, ARENA_OBJECTS * sizeof(*arena->objects));
+	arena->buckets = kp_arena_alloc(arena, ARENA_BUCKETS * sizeof(*arena->buckets));
 	arena->slots = kp_arena_alloc(arena, KP_MAX_SLOTS * sizeof(*arena->slots));
-	if (!ret && (!arena->objects || !arena->slots))
+	if (!ret && (!arena->objects || !arena->buckets || !arena->slots))
 		ret = -ENOMEM;
 	if (ret) {
 		munmap(arena, size);
@@ -114,33 +107,73 @@ int kp_arena_release(struct kp_arena *arena, void *addr, size_t size)
 	return madvise(addr, size, MADV_REMOVE) ? -errno : 0;
 }
 
+static uint32_t *bucket_of(struct kp_arena *arena, const char *type, const void *key,
+			   size_t key_len)
+{
+	const unsigned char *byte = key;
+	uint64_t hash = 0xcbf29ce484222325ull; /* FNV-1a */
+
+	for (; *type; type++)
+		hash = (hash ^ (unsigned char)*type) * 0x100000001b3ull;
+	while (key_len--)
+		hash = (hash ^ *byte++) * 0x100000001b3ull;
+	return &arena->buckets[(hash ^ hash >> 32) % ARENA_BUCKETS];
+}
+
+/* Make object @i findable. */
+static void hash_object(struct kp_arena *arena, unsigned int i)
+{
+	struct arena_object *object = &arena->objects[i];
+	uint32_t *bucket = bucket_of(arena, object->type, object->key, object->key_len);
+
+	object->next = *bucket;
+	*bucket = i + 1;
+}
+
 static void lock_registry(struct kp_arena *arena)
 {
-	if (pthread_mutex_lock(&arena->lock) == EOWNERDEAD)
-		pthread_mutex_consistent(&arena->lock);
+	if (!kp_robust_lock(&arena->lock))
+		return;
+	memset(arena->buckets, 0, ARENA_BUCKETS * sizeof(*arena->buckets));
+	for (unsigned int i = 0; i < arena->nr_objects; i++)
+		hash_object(arena, i);
 }
 
 static struct arena_object *find_object(struct kp_arena *arena, const char *type, const void *key,
 					size_t key_len)
 {
-	for (unsigned int i = 0; i < arena->nr_objects; i++) {
-		struct arena_object *object = &arena->objects[i];
+	uint32_t i = *bucket_of(arena, type, key, key_len);
+
+	while (i) {
+		struct arena_object *object = &arena->objects[i - 1];
 
 		if (object->key_len == key_len && !strcmp(object->type, type) &&
 		    !memcmp(object->key, key, key_len))
 			return object;
+		i = object->next;
 	}
 	return NULL;
+}
+
+static int registry_is_full(struct kp_arena *arena)
+{
+	if (!arena->told_full)
+		kp_log("more than %u shared objects, of which a file takes up to three for the "
+		       "whole run: use fewer files (nrfiles=, numjobs=, no unlink_each_loop=)",
+		       ARENA_OBJECTS);
+	arena->told_full = true;
+	return -ENOMEM;
 }
 
 static int make_object(struct kp_arena *arena, const char *type, const void *key, size_t key_len,
 		       size_t size, int (*init)(void *object, void *arg), void *arg, void **result)
 {
-	struct arena_object *object = &arena->objects[arena->nr_objects];
+	unsigned int i = arena->nr_objects;
+	struct arena_object *object = &arena->objects[i];
 	int ret;
 
-	if (arena->nr_objects == ARENA_OBJECTS)
-		return -ENOMEM;
+	if (i == ARENA_OBJECTS)
+		return registry_is_full(arena);
 	object->object = kp_arena_alloc(arena, size);
 	if (!object->object)
 		return -ENOMEM;
@@ -150,7 +183,8 @@ static int make_object(struct kp_arena *arena, const char *type, const void *key
 	snprintf(object->type, sizeof(object->type), "%s", type);
 	memcpy(object->key, key, key_len);
 	object->key_len = key_len;
-	__atomic_store_n(&arena->nr_objects, arena->nr_objects + 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&arena->nr_objects, i + 1, __ATOMIC_RELEASE);
+	hash_object(arena, i);
 	*result = object->object;
 	return 0;
 }

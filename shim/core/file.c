@@ -160,6 +160,7 @@ int kp_file_close(struct kp_file *file)
 	struct kp_file **link = &pl->files;
 	int ret = 0;
 
+	kp_pipeline_adopt(pl);
 	kp_pipeline_drain(pl);
 	for (unsigned int i = 0; i < pl->nr_stages; i++) {
 		if (pl->stages[i]->ops->close)

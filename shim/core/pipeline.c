@@ -270,9 +270,10 @@ static int reap_device(struct kp_pipeline *pl, unsigned int min, const struct ti
  * Another thread than the owner cannot reap; it waits until the owner has. What ended since the
  * thread was here last counts: its look at what it waits for may be older than that.
  */
-static int wait_for_owner(struct kp_device *device)
+static int wait_for_owner(struct kp_pipeline *pl)
 {
 	static __thread unsigned int seen;
+	struct kp_device *device = pl->device;
 	struct timespec until;
 	int ret = 0;
 
@@ -283,9 +284,12 @@ static int wait_for_owner(struct kp_device *device)
 		until.tv_sec++;
 	}
 	pthread_mutex_lock(&device->lock);
+	if (!device->waiting++ && device->progress_seq == seen)
+		kp_pipeline_wake(pl); /* it may sleep until many have ended */
 	while (device->progress_seq == seen && !ret)
 		ret = pthread_cond_timedwait(&device->progress, &device->lock, &until);
 	seen = device->progress_seq;
+	device->waiting--;
 	pthread_mutex_unlock(&device->lock);
 	return ret ? 0 : 1;
 }
@@ -296,8 +300,20 @@ int kp_pipeline_wait(struct kp_pipeline *pl, struct kp_stage *from)
 
 	kp_pipeline_flush(pl, from);
 	if (!kp_pipeline_owned(pl))
-		return wait_for_owner(pl->device);
+		return wait_for_owner(pl);
 	return reap_device(pl, 1, &look_around);
+}
+
+void kp_pipeline_wait_for(struct kp_pipeline *pl, struct kp_stage *from, const bool *done)
+{
+	while (!__atomic_load_n(done, __ATOMIC_ACQUIRE)) {
+		int ret = kp_pipeline_wait(pl, from);
+
+		if (ret < 0 && !__atomic_load_n(done, __ATOMIC_ACQUIRE)) {
+			kp_log("an I/O was lost: %s", strerror(-ret));
+			abort();
+		}
+	}
 }
 
 int kp_pipeline_poll(struct kp_pipeline *pl)
@@ -348,14 +364,7 @@ int kp_submit_wait(struct kp_pipeline *pl, struct kp_io *io)
 	io->done = false;
 	io->bio.flags |= KP_BIO_SYNC;
 	start_io(pl, io);
-	while (!io->done) {
-		int ret = kp_pipeline_wait(pl, NULL);
-
-		if (ret < 0 && !io->done) {
-			kp_log("an I/O was lost: %s", strerror(-ret));
-			abort();
-		}
-	}
+	kp_pipeline_wait_for(pl, NULL, &io->done);
 	return io->bio.status;
 }
 
@@ -481,6 +490,8 @@ static int add_device(struct kp_pipeline *pl, const struct kp_device_config *con
 	 */
 	if (ops == &kp_psync_device && needs & KP_NEEDS_ASYNC_DEVICE)
 		ops = &kp_libaio_device;
+	if (ops == &kp_io_uring_device && needs & KP_NEEDS_OWN_IO)
+		ops = &kp_libaio_device;
 	stage = add_stage(pl, &ops->stage);
 	if (!stage)
 		return -ENOMEM;
@@ -598,7 +609,7 @@ void kp_pipeline_buffers(struct kp_pipeline *pl, void *start, size_t size)
 		pl->device->ops->buffers(pl->device, start, size);
 }
 
-static bool stages_busy(struct kp_pipeline *pl)
+bool kp_pipeline_busy(const struct kp_pipeline *pl)
 {
 	for (unsigned int i = 0; i < pl->nr_stages; i++) {
 		if (pl->stages[i]->ops->busy && pl->stages[i]->ops->busy(pl->stages[i]))
@@ -610,16 +621,26 @@ static bool stages_busy(struct kp_pipeline *pl)
 void kp_pipeline_drain(struct kp_pipeline *pl)
 {
 	kp_pipeline_flush(pl, NULL);
-	while (device_in_flight(pl) || stages_busy(pl)) {
+	while (device_in_flight(pl) || kp_pipeline_busy(pl)) {
 		if (kp_pipeline_wait(pl, NULL) < 0)
 			break;
 	}
+}
+
+/*
+ * Whoever closes files or takes a pipeline down is its owner from then on: the thread that was may
+ * have ended (fio's io_submit_mode=offload), and nobody else may reap.
+ */
+void kp_pipeline_adopt(struct kp_pipeline *pl)
+{
+	pl->owner = &this_thread;
 }
 
 int kp_pipeline_destroy(struct kp_pipeline *pl)
 {
 	int ret;
 
+	kp_pipeline_adopt(pl);
 	if (pl->device)
 		kp_pipeline_drain(pl);
 	while (pl->files)

@@ -61,6 +61,7 @@ struct null_device {
 	unsigned int nr_bad;
 	/* Requests in flight, a heap by deadline. Guarded by the device's lock. */
 	struct null_request *heap;
+	uint64_t *deadlines; /* room for theirs, for who looks for a later one than the first */
 };
 
 static struct null_device *null_device(struct kp_device *device)
@@ -242,26 +243,30 @@ static uint64_t deadline_of(struct null_device *null, const struct kp_bio *bio)
 	return claim(server, at, busy);
 }
 
-/* Wait until @until, at most LOOK_AROUND_NS; an owner also until somebody wakes it. */
-static void wait_until(const struct null_device *null, uint64_t until)
+/*
+ * Wait until @until, at most LOOK_AROUND_NS; an owner also until somebody wakes it. @spin: be there
+ * in time. Otherwise late by as much as timers are, without using up a CPU.
+ */
+static void wait_until(const struct null_device *null, uint64_t until, bool spin)
 {
 	struct pollfd poll_fd = { .fd = null->device.wake_fd, .events = POLLIN };
 	bool listens = poll_fd.fd >= 0 && kp_pipeline_owned(null->device.stage.pipeline);
+	uint64_t sleep_until = spin ? until - SPIN_NS : until;
 	uint64_t now = kp_now_ns();
 	struct timespec sleep;
 	uint64_t count;
 
-	if (until > now + SPIN_NS) {
-		uint64_t ns = kp_min(until - now - SPIN_NS, LOOK_AROUND_NS);
+	if (sleep_until > now) {
+		uint64_t ns = kp_min(sleep_until - now, LOOK_AROUND_NS);
 
 		sleep = (struct timespec){ .tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000 };
 		if (ppoll(&poll_fd, listens, &sleep, NULL) > 0 &&
 		    read(poll_fd.fd, &count, sizeof(count)) > 0)
 			return;
-		if (kp_now_ns() + 2ull * SPIN_NS < until)
+		if (kp_now_ns() + SPIN_NS < sleep_until)
 			return; /* a signal, or time to look around: no spinning that long */
 	}
-	while (kp_now_ns() < until)
+	while (spin && kp_now_ns() < until)
 		__builtin_ia32_pause();
 }
 
@@ -299,6 +304,58 @@ static struct null_request heap_pop(struct null_device *null)
 	return first;
 }
 
+static void swap(uint64_t *a, uint64_t *b)
+{
+	uint64_t old = *a;
+
+	*a = *b;
+	*b = old;
+}
+
+/* The @n-th smallest of @nr, from 0; Hoare's way. */
+static uint64_t select_nth(uint64_t *values, unsigned int nr, unsigned int n)
+{
+	int low = 0, high = (int)nr - 1;
+
+	while (low < high) {
+		uint64_t pivot = values[(low + high) / 2];
+		int i = low, j = high;
+
+		while (i <= j) {
+			while (values[i] < pivot)
+				i++;
+			while (values[j] > pivot)
+				j--;
+			if (i <= j)
+				swap(&values[i++], &values[j--]);
+		}
+		if ((int)n <= j)
+			high = j;
+		else if ((int)n >= i)
+			low = i;
+		else
+			break;
+	}
+	return values[n];
+}
+
+/*
+ * When @n requests more will have ended, or all that are in flight; 0: none is. With the device
+ * locked. A thread that waits for any of them must not be kept until the last.
+ */
+static uint64_t deadline_of_nth(struct null_device *null, unsigned int n)
+{
+	unsigned int nr = null->device.in_flight;
+
+	if (!nr)
+		return 0;
+	if (n <= 1 || null->device.waiting)
+		return null->heap[0].deadline;
+	for (unsigned int i = 0; i < nr; i++)
+		null->deadlines[i] = null->heap[i].deadline;
+	return select_nth(null->deadlines, nr, kp_min(n, nr) - 1);
+}
+
 /* ---- device hooks -------------------------------------------------------------------------- */
 
 static void null_submit(struct kp_stage *stage, struct kp_bio *bio)
@@ -334,46 +391,58 @@ static void null_submit(struct kp_stage *stage, struct kp_bio *bio)
 	kp_device_unlock(device);
 	if (null->options->synchronous) {
 		while (kp_now_ns() < request.deadline)
-			wait_until(null, request.deadline);
+			wait_until(null, request.deadline, true);
 		end_request(&request);
 	}
 }
 
-/* End what is due. Return: requests ended; *next: the earliest deadline left, 0: none. */
-static unsigned int end_due(struct null_device *null, uint64_t *next)
+#define BATCH 16u /* requests that leave the heap at a time */
+
+/* End what is due. Return: requests ended; *next: when @wanted will have, 0: nothing in flight. */
+static unsigned int end_due(struct null_device *null, unsigned int wanted, uint64_t *next)
 {
+	struct null_request due[BATCH];
 	uint64_t now = kp_now_ns();
-	unsigned int ended = 0;
+	unsigned int ended = 0, nr;
 
-	for (;;) {
-		struct null_request request = { 0 };
-
+	do {
+		nr = 0;
 		kp_device_lock(&null->device);
-		*next = null->device.in_flight ? null->heap[0].deadline : 0;
-		if (*next && *next <= now)
-			request = heap_pop(null);
+		while (nr < BATCH && null->device.in_flight && null->heap[0].deadline <= now)
+			due[nr++] = heap_pop(null);
+		ended += nr;
+		*next = nr < BATCH ? deadline_of_nth(null, wanted - kp_min(wanted, ended)) : 0;
 		kp_device_unlock(&null->device);
-		if (!request.bio)
-			return ended;
-		end_request(&request);
-		kp_device_ended(&null->device, 0);
-		ended++;
-	}
+		for (unsigned int i = 0; i < nr; i++)
+			end_request(&due[i]);
+		if (nr)
+			kp_device_ended(&null->device, 0);
+	} while (nr == BATCH);
+	return ended;
 }
 
+/*
+ * As io_getevents(min_nr): sleep once, until the last that is wanted is due, and end what has come
+ * up to then. Whoever spins takes a CPU: not from threads of a stage that have work.
+ */
 static int null_reap(struct kp_device *device, unsigned int min, const struct timespec *timeout)
 {
 	struct null_device *null = null_device(device);
 	uint64_t next, give_up = UINT64_MAX;
-	unsigned int ended = end_due(null, &next);
+	unsigned int ended = end_due(null, min, &next);
 
 	if (timeout && ended < min)
 		give_up = kp_now_ns() + timeout->tv_sec * 1000000000ull + timeout->tv_nsec;
 	while (ended < min && next) {
-		wait_until(null, kp_min(next, give_up));
-		ended += end_due(null, &next);
+		bool spin = !device->shared || !kp_pipeline_busy(device->stage.pipeline);
+		uint64_t until = kp_min(next, give_up);
+
+		wait_until(null, until, spin);
+		ended += end_due(null, min - ended, &next);
 		/* Back before the time: woken by another thread, a signal, or to look around. */
-		if (ended < min && next && kp_now_ns() < next)
+		if (ended < min && next && kp_now_ns() < until)
+			break;
+		if (kp_now_ns() >= give_up)
 			break;
 	}
 	return ended;
@@ -452,7 +521,8 @@ static int null_init(struct kp_stage *stage, const struct kp_stage_config *stage
 		return -EINVAL;
 	}
 	null->heap = calloc(device->depth, sizeof(*null->heap));
-	if (!null->heap)
+	null->deadlines = calloc(device->depth, sizeof(*null->deadlines));
+	if (!null->heap || !null->deadlines)
 		return -ENOMEM;
 	if (null->timed) {
 		void *shared_time;
@@ -474,6 +544,7 @@ static void null_exit(struct kp_stage *stage)
 	struct null_device *null = null_device(kp_stage_device(stage));
 
 	free(null->heap);
+	free(null->deadlines);
 	free(null->bad);
 }
 

@@ -90,12 +90,12 @@ void cache_clear_mapped(struct page_cache *cache, struct cache_file *file, uint6
 		change_map(cache, file, first, nr, false);
 }
 
-static void clear_map(struct cache_file *file)
+static void clear_map(struct page_cache *cache, struct cache_file *file)
 {
 	for (uint32_t i = 0; i < file->map_used; i++) {
 		if (file->map[i] == MAP_ALL)
 			file->map[i] = NULL;
-		else if (file->map[i])
+		else if (file->map[i] && kp_arena_release(cache->arena, file->map[i], MAP_BYTES))
 			memset(file->map[i], 0, MAP_BYTES);
 	}
 }
@@ -150,7 +150,7 @@ static int init_bdi(void *object, void *arg)
 	return cache_mutex_init(&bdi->role);
 }
 
-/* A device of its own, for the null device each name is one. */
+/* What the file lies on. There is one null device, whatever the names of its files. */
 static int find_bdi(struct page_cache *cache, const struct kp_file *kp_file, struct cache_bdi **bdi)
 {
 	struct kp_file_key key = kp_file->key;
@@ -159,6 +159,7 @@ static int find_bdi(struct page_cache *cache, const struct kp_file *kp_file, str
 
 	key.ino = 0;
 	key.birth_ns = 0;
+	memset(key.name, 0, sizeof(key.name));
 	ret = kp_arena_object(cache->arena, "cache_bdi", &key, sizeof(key), sizeof(**bdi), init_bdi,
 			      NULL, &object);
 	if (!ret)
@@ -228,13 +229,48 @@ void cache_drop_all(struct page_cache *cache, struct cache_file *file)
 	}
 }
 
-static bool has_users(struct page_cache *cache, struct cache_file *file, uint16_t except)
+struct file_users {
+	bool using;
+	bool leaving;
+	bool dead; /* was killed, may still write */
+};
+
+/* Who has the file, @except aside? */
+static struct file_users who_uses(const struct page_cache *cache, const struct cache_file *file,
+				  uint32_t except)
 {
-	for (uint32_t i = 0; i < cache->nr_users; i++) {
-		if (i != except && file->users[i].used && cache_user_alive(cache, i))
-			return true;
+	uint32_t nr = __atomic_load_n(&cache->nr_users, __ATOMIC_ACQUIRE);
+	struct file_users users = { 0 };
+
+	for (uint32_t i = 0; i < nr; i++) {
+		uint32_t use = __atomic_load_n(&file->users[i].used, __ATOMIC_RELAXED);
+		enum user_state state = cache_user_state(cache, i);
+
+		if (i == except || use == FILE_UNUSED)
+			continue;
+		users.using |= state == USER_LIVE && use == FILE_USED;
+		users.leaving |= state == USER_LIVE && use == FILE_LEAVING;
+		users.dead |= state == USER_DEAD;
 	}
-	return false;
+	return users;
+}
+
+static void store(uint32_t *value, uint32_t to)
+{
+	__atomic_store_n(value, to, __ATOMIC_RELAXED);
+}
+
+void cache_set_use(struct cache_file *file, uint16_t user, enum file_use use)
+{
+	store(&file->users[user].opens, 0);
+	store(&file->users[user].used, use);
+}
+
+bool cache_in_use(const struct page_cache *cache, const struct cache_file *file)
+{
+	struct file_users users = who_uses(cache, file, UINT32_MAX);
+
+	return users.using || users.leaving;
 }
 
 static uint32_t choose_block_size(const struct kp_file *kp_file,
@@ -271,7 +307,36 @@ static int check_block_size(const struct kp_file *kp_file, uint32_t block_size)
 	return 0;
 }
 
-/* The first user of the file after a while. With its lock. */
+static bool always_mapped(const struct cache_file *file, const char *mapped)
+{
+	return !strcmp(mapped, "all") || (!strcmp(mapped, "auto") && file->block_device);
+}
+
+static bool has_writes(const struct cache_file *file)
+{
+	return file->nr_dirty || file->nr_writeback;
+}
+
+/*
+ * The size of a file that nobody else has open: @on_disk, which may have changed since it was opened,
+ * or what killed users made of it.
+ */
+static uint64_t true_size(const struct cache_file *file, const struct kp_file *kp_file,
+			  uint64_t on_disk)
+{
+	if (cache_padded(file))
+		return file->size;
+	if (file->is_null || file->block_device)
+		on_disk = kp_file->size;
+	if (file->is_null || has_writes(file))
+		return kp_max(file->size, on_disk);
+	return on_disk;
+}
+
+/*
+ * The first user of the file after a while. What users that were killed left dirty stays, to be
+ * written back as in the kernel. With the file's lock.
+ */
 static void begin_file(struct page_cache *cache, struct cache_file *file,
 		       const struct kp_file *kp_file, const struct cache_open_options *options,
 		       uint32_t block_size)
@@ -282,64 +347,114 @@ static void begin_file(struct page_cache *cache, struct cache_file *file,
 	/* Whoever changed the file meanwhile did it behind our back. */
 	if (memcmp(stamp, file->stamp, sizeof(stamp)) || block_size != file->block_size ||
 	    file->block_device)
-		cache_drop_all(cache, file);
+		cache_invalidate(cache, file, 0, UINT64_MAX);
 	snprintf(file->path, sizeof(file->path), "%s", kp_file->path);
 	file->block_size = block_size;
 	file->blocks = options->blocks;
 	file->writeback_index = 0;
-	if (file->is_null)
-		file->size = kp_max(file->size, kp_file->size);
-	else
-		file->size = kp_file->size;
-	file->always_mapped = !strcmp(options->mapped, "all") ||
-			      (!strcmp(options->mapped, "auto") && file->block_device);
+	file->size = true_size(file, kp_file, stamp[0]);
+	file->always_mapped = always_mapped(file, options->mapped);
 	file->never_mapped = !strcmp(options->mapped, "none");
-	clear_map(file);
+	clear_map(cache, file);
 	if (!file->always_mapped && !file->never_mapped && kp_file->fd >= 0)
 		read_extents(cache, file, kp_file->fd);
 }
 
-/* Jobs that share a file must mean the same by it. With its lock. */
-static int join_file(struct page_cache *cache, uint16_t user, struct cache_file *file,
-		     struct kp_file *kp_file, const struct cache_open_options *options)
+/* Jobs that share a file must mean the same by it. */
+static int agree_file(const struct cache_file *file, const struct kp_file *kp_file,
+		      const struct cache_open_options *options)
 {
-	uint32_t block_size = choose_block_size(kp_file, options);
-	int ret = check_block_size(kp_file, block_size);
-
-	if (ret)
-		return ret;
-	if (!has_users(cache, file, user) && !file->users[user].used) {
-		begin_file(cache, file, kp_file, options, block_size);
-	} else if (options->blocks != file->blocks ||
-		   (options->block_size && options->block_size != file->block_size)) {
+	if (options->blocks != file->blocks ||
+	    (options->block_size && options->block_size != file->block_size)) {
 		kp_log("%s: another job has it with block size %u and policy=%s, give both the "
 		       "same",
 		       kp_file->path, file->block_size, file->blocks->name);
 		return -EINVAL;
 	}
-	file->users[user].used = 1;
-	file->users[user].opens++;
-	file->users[user].fd = kp_file->fd;
+	if (always_mapped(file, options->mapped) != file->always_mapped ||
+	    !strcmp(options->mapped, "none") != file->never_mapped) {
+		kp_log("%s: mapped=%s: another job has it with another value, give both the same",
+		       kp_file->path, options->mapped);
+		return -EINVAL;
+	}
 	return 0;
 }
 
-/* One flusher serves a device: it has one policy. With page_cache.lock. */
-static int join_bdi(struct page_cache *cache, uint16_t user, struct cache_bdi *bdi,
-		    const struct kp_file *kp_file, const struct kp_variant *variant)
+/*
+ * Is the file in a state in which it can begin anew? Not while somebody who had it with another
+ * block size may still write, or pages are dirty whose masks mean another size.
+ */
+static bool may_begin(const struct cache_file *file, struct file_users others,
+		      const struct cache_open_options *options, uint32_t block_size)
 {
-	bool used = false;
+	if (!others.leaving && !others.dead && !has_writes(file))
+		return true;
+	return options->blocks == file->blocks && block_size == file->block_size;
+}
 
-	for (uint32_t i = 0; i < cache->nr_files; i++) {
-		if (cache->files[i]->bdi == bdi && has_users(cache, cache->files[i], user))
-			used = true;
+/* With the file's lock. */
+static int join_file(struct page_cache *cache, uint16_t user, struct cache_file *file,
+		     struct kp_file *kp_file, const struct cache_open_options *options)
+{
+	uint32_t block_size = choose_block_size(kp_file, options);
+	struct file_users others = who_uses(cache, file, user);
+	int ret = check_block_size(kp_file, block_size);
+
+	if (ret)
+		return ret;
+	if (others.using || file->users[user].used) {
+		ret = agree_file(file, kp_file, options);
+		if (ret)
+			return ret;
+	} else if (!may_begin(file, others, options, block_size)) {
+		return -EAGAIN;
+	} else if (!others.leaving) {
+		begin_file(cache, file, kp_file, options, block_size);
 	}
-	if (used && bdi->variant != variant) {
+	__atomic_store_n(&file->users[user].fd, kp_file->fd, __ATOMIC_RELAXED);
+	store(&file->users[user].opens, file->users[user].opens + 1);
+	store(&file->users[user].used, FILE_USED);
+	return 0;
+}
+
+/*
+ * One flusher serves a device: it has one policy. With page_cache.lock. Return: -EAGAIN when those
+ * who have another are just leaving.
+ */
+static int join_bdi(struct page_cache *cache, uint16_t user, struct cache_bdi *bdi,
+		    const struct kp_file *kp_file, const struct cache_open_options *options)
+{
+	struct file_users others = { 0 };
+	int ret = 0;
+
+	for (uint32_t i = 0; i < cache->nr_files && !others.using; i++) {
+		struct file_users of_file;
+
+		if (cache->files[i]->bdi != bdi)
+			continue;
+		of_file = who_uses(cache, cache->files[i], user);
+		others.using |= of_file.using;
+		others.leaving |= of_file.leaving;
+	}
+	if ((others.using || others.leaving) && bdi->variant != options->variant) {
+		if (!others.using)
+			return -EAGAIN;
 		kp_log("%s: policy=%s: another job on the same device has %s, separate them by "
 		       "stonewall",
-		       kp_file->path, variant->name, bdi->variant->name);
+		       kp_file->path, options->variant->name, bdi->variant->name);
 		return -EINVAL;
 	}
-	bdi->variant = variant;
+	if (others.using)
+		ret = cache_agree(kp_file->path, "nr_to_write", options->nr_to_write,
+				  bdi->nr_to_write);
+	if (others.using && !ret)
+		ret = cache_agree(kp_file->path, "wrap_fault", options->wrap_fault,
+				  bdi->wrap_fault);
+	if (ret)
+		return ret;
+	bdi->variant = options->variant;
+	bdi->nr_to_write = options->nr_to_write;
+	bdi->wrap_fault = options->wrap_fault;
 	return 0;
 }
 
@@ -375,9 +490,6 @@ int cache_guard(const struct page_cache *cache, const struct kp_file *kp_file)
 	if (!guarded_by_others(kp_file->fd, GUARD_START, cache->token) &&
 	    !guarded_by_others(kp_file->fd, own + 1, GUARD_SPAN - cache->token - 1))
 		return 0;
-	kp_log("%s: another engine or another fio has it in a page cache of its own, run one after "
-	       "the other",
-	       kp_file->path);
 	return -EBUSY;
 }
 
@@ -389,13 +501,18 @@ int cache_open(struct page_cache *cache, uint16_t user, struct kp_file *kp_file,
 	int ret;
 
 	ret = cache_guard(cache, kp_file);
-	if (ret)
+	if (ret) {
+		kp_log("%s: another engine or another fio has it in a page cache of its own, run "
+		       "one after the other",
+		       kp_file->path);
 		return ret;
+	}
+	*file = NULL;
 	cache_reap_users(cache);
 	cache_lock_plain(&cache->lock);
 	ret = find_bdi(cache, kp_file, &new.bdi);
 	if (!ret)
-		ret = join_bdi(cache, user, new.bdi, kp_file, options->variant);
+		ret = join_bdi(cache, user, new.bdi, kp_file, options);
 	if (!ret)
 		ret = kp_arena_object(cache->arena, "cache_file", &kp_file->key,
 				      sizeof(kp_file->key), sizeof(**file), init_file, &new,
@@ -413,7 +530,7 @@ int cache_open(struct page_cache *cache, uint16_t user, struct kp_file *kp_file,
 static bool has_opens(struct page_cache *cache, const struct cache_file *file)
 {
 	for (uint32_t i = 0; i < cache->nr_users; i++) {
-		if (file->users[i].opens && cache_user_alive(cache, i))
+		if (file->users[i].opens && cache_user_state(cache, i) != USER_FREE)
 			return true;
 	}
 	return false;
@@ -425,7 +542,7 @@ void cache_close(struct page_cache *cache, uint16_t user, struct kp_file *kp_fil
 	struct stat st;
 
 	cache_lock(cache, file);
-	file->users[user].opens--;
+	store(&file->users[user].opens, file->users[user].opens - 1);
 	read_stamp(kp_file, file->stamp);
 	/* The last close of an unlinked file is its end. */
 	if (kp_file->fd >= 0 && !has_opens(cache, file) && !fstat(kp_file->fd, &st) && !st.st_nlink)
@@ -435,12 +552,19 @@ void cache_close(struct page_cache *cache, uint16_t user, struct kp_file *kp_fil
 
 bool cache_forget(struct page_cache *cache, uint16_t user, struct cache_file *file)
 {
-	bool last;
+	struct file_users others;
 
-	cache_reap_users(cache);
+	cache_reap_users(cache); /* who is dead does not stay to write it back */
 	cache_lock(cache, file);
-	memset(&file->users[user], 0, sizeof(file->users[user]));
-	last = !has_users(cache, file, user);
+	others = who_uses(cache, file, user);
+	cache_set_use(file, user, others.using ? FILE_UNUSED : FILE_LEAVING);
 	cache_unlock(file);
-	return last;
+	return !others.using;
+}
+
+void cache_forgotten(struct page_cache *cache, uint16_t user, struct cache_file *file)
+{
+	cache_lock(cache, file);
+	cache_set_use(file, user, FILE_UNUSED);
+	cache_unlock(file);
 }

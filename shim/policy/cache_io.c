@@ -104,19 +104,20 @@ static void read_ahead_async(struct cache_stage *cs, struct open_file *of, struc
 }
 
 /*
- * A page is not there: ondemand_readahead(). @left: pages that the I/O still wants. With the
- * file's lock, which is dropped. Return: 0, -EAGAIN when no memory was to be had, an error of the
- * device.
+ * A page is not there: ondemand_readahead(). @left: pages that the I/O still wants; 0: this page
+ * and nothing else. With the file's lock, which is dropped. Return: 0, -EAGAIN when no memory was to
+ * be had, an error of the device.
  */
 static int read_missing(struct cache_stage *cs, struct open_file *of, struct kp_file *kp_file,
 			uint64_t number, uint32_t left)
 {
 	struct cache_file *file = of->file;
 	struct cache_read read = { 0 };
-	uint32_t window = left;
+	uint32_t window = kp_max(left, 1u);
 	unsigned int nr;
 
-	if (cs->window > 1 && (!number || number == of->previous + 1 || number == of->previous)) {
+	if (left && cs->window > 1 &&
+	    (!number || number == of->previous + 1 || number == of->previous)) {
 		if (of->ra_size && number == of->ra_start + of->ra_size) {
 			of->ra_size = next_window(of->ra_size, cs->window);
 			of->ra_async = of->ra_size;
@@ -138,14 +139,18 @@ static int read_missing(struct cache_stage *cs, struct open_file *of, struct kp_
 
 /* ---- waiting ------------------------------------------------------------------------------- */
 
-/*
- * Wait until something was written back. Return: false when the run is to end and waiting has
- * been to no avail for long.
- */
-static bool wait_memory(struct cache_stage *cs, struct cache_file *file, unsigned int *waits)
+static uint32_t balance_seen(const struct cache_stage *cs)
 {
-	uint32_t seen = __atomic_load_n(&cs->cache->balance, __ATOMIC_SEQ_CST);
+	return __atomic_load_n(&cs->cache->balance, __ATOMIC_SEQ_CST);
+}
 
+/*
+ * Wait until something was written back since cache->balance was @seen, before memory was looked
+ * for. Return: false when the run is to end and waiting has been to no avail for long.
+ */
+static bool wait_memory(struct cache_stage *cs, struct cache_file *file, uint32_t seen,
+			unsigned int *waits)
+{
 	writeback_balance(&cs->wb, file->bdi, seen);
 	return !kp_pipeline_terminating(cs->stage.pipeline) || ++*waits < LAST_WAITS;
 }
@@ -169,7 +174,7 @@ static void balance_dirty_pages(struct cache_stage *cs, struct cache_file *file)
 		return;
 	from = kp_now_ns();
 	for (;;) {
-		uint32_t seen = __atomic_load_n(&cs->cache->balance, __ATOMIC_SEQ_CST);
+		uint32_t seen = balance_seen(cs);
 
 		totals = cache_totals(cs->cache);
 		if (!over_limit(&totals, limits) || kp_pipeline_terminating(cs->stage.pipeline))
@@ -212,6 +217,7 @@ static int read_page(struct cache_stage *cs, struct open_file *of, struct kp_fil
 	bool missed = false;
 
 	for (;;) {
+		uint32_t balance = balance_seen(cs);
 		struct cache_page *page;
 		uint32_t id, seen;
 		int ret;
@@ -232,16 +238,22 @@ static int read_page(struct cache_stage *cs, struct open_file *of, struct kp_fil
 			return 0;
 		}
 		missed = true;
-		if (page && page->reading & wanted) {
+		if (page && page->reading) {
 			cache_unlock(file);
 			writeback_wait(&cs->wb, file, seen);
 			continue;
 		}
 		ret = read_missing(cs, of, kp_file, number, left);
-		if (ret == -EAGAIN && !wait_memory(cs, file, &waits))
-			ret = -ENOMEM;
-		if (ret && ret != -EAGAIN)
+		if (ret == -EAGAIN) {
+			if (!wait_memory(cs, file, balance, &waits))
+				return -ENOMEM;
+		} else if (ret && left) {
+			/* What lies ahead may be to blame: shrink_readahead_size_eio(). */
+			left = 0;
+			of->ra_size = 0;
+		} else if (ret) {
 			return ret;
+		}
 	}
 }
 
@@ -313,6 +325,7 @@ static int write_page(struct cache_stage *cs, struct cache_file *file, struct kp
 	unsigned int waits = 0;
 
 	for (;;) {
+		uint32_t balance = balance_seen(cs);
 		struct cache_page *page;
 		uint8_t missing, behind;
 		uint32_t id, seen;
@@ -325,7 +338,7 @@ static int write_page(struct cache_stage *cs, struct cache_file *file, struct kp
 			id = cache_add(cs->cache, file, number);
 		if (!id) {
 			cache_unlock(file);
-			if (!wait_memory(cs, file, &waits))
+			if (!wait_memory(cs, file, balance, &waits))
 				return -ENOMEM;
 			continue;
 		}
@@ -466,50 +479,78 @@ static void cached_write(struct cache_stage *cs, struct open_file *of, struct kp
 	kp_bio_endio(bio);
 }
 
-/* generic_file_direct_write(), and the read: the device has what the cache has, before and after. */
-static void direct_io(struct cache_stage *cs, struct open_file *of, struct kp_bio *bio)
-{
-	struct cache_file *file = of->file;
-	uint64_t first = bio->iter.pos / KP_PAGE_SIZE;
-	uint64_t end = bio->iter.pos + bio->iter.size;
-	int ret = writeback_range(&cs->wb, file, bio->file, first, (end - 1) / KP_PAGE_SIZE);
-
-	if (ret) {
-		kp_bio_fail(bio, ret);
-		return;
-	}
-	if (bio->op == KP_OP_READ) {
-		writeback_past(&cs->wb, file, bio);
-		return;
-	}
-	cache_lock(cs->cache, file);
-	cache_invalidate(cs->cache, file, first, (end - 1) / KP_PAGE_SIZE);
-	if (end > file_size(file) && !file->block_device)
-		__atomic_store_n(&file->size, end, __ATOMIC_RELAXED);
-	cache_unlock(file);
-	writeback_past(&cs->wb, file, bio);
-}
-
-/* A direct write with O_SYNC waits: the flush must come after it. */
-static void direct_sync_write(struct cache_stage *cs, struct open_file *of, struct kp_bio *bio)
+/* Hand an I/O on past the cache and wait for it, in place. Return: 0 or its error. */
+static int past_and_wait(struct cache_stage *cs, struct cache_file *file, struct kp_bio *bio)
 {
 	bool done = false;
-	struct kp_bio write = *bio;
-	int ret;
+	struct kp_bio copy = *bio;
 
-	write.end_io = flush_end_io;
-	write.private = &done;
-	write.parent = NULL;
-	write.next = NULL;
-	write.flags &= ~KP_BIO_CHAIN;
-	direct_io(cs, of, &write);
+	copy.end_io = flush_end_io;
+	copy.private = &done;
+	copy.parent = NULL;
+	copy.next = NULL;
+	copy.flags &= ~KP_BIO_CHAIN;
+	writeback_past(&cs->wb, file, &copy);
 	while (!__atomic_load_n(&done, __ATOMIC_ACQUIRE))
 		kp_pipeline_wait(cs->stage.pipeline, cs->stage.next);
-	ret = write.status ? write.status : write_sync(cs, of, bio);
-	bio->resid = write.resid;
-	if (ret)
-		kp_bio_error(bio, ret);
+	bio->resid = copy.resid;
+	return copy.status;
+}
+
+static void end_bio(struct kp_bio *bio, int error)
+{
+	if (error)
+		kp_bio_error(bio, error);
 	kp_bio_endio(bio);
+}
+
+static void direct_read(struct cache_stage *cs, struct open_file *of, struct kp_bio *bio)
+{
+	uint64_t end = bio->iter.pos + bio->iter.size;
+	int ret = writeback_range(&cs->wb, of->file, bio->file, bio->iter.pos / KP_PAGE_SIZE,
+				  (end - 1) / KP_PAGE_SIZE);
+
+	if (ret)
+		kp_bio_fail(bio, ret);
+	else
+		writeback_past(&cs->wb, of->file, bio);
+}
+
+/*
+ * generic_file_direct_write(): the device has what the cache has, before and after. Against buffered
+ * writers it holds i_rwsem until it is submitted; over the whole I/O when somebody waits for it
+ * anyway, and when it covers blocks in part, which a buffered write might just be reading.
+ */
+static void direct_write(struct cache_stage *cs, struct open_file *of, struct kp_bio *bio)
+{
+	struct cache_file *file = of->file;
+	uint64_t pos = bio->iter.pos, end = pos + bio->iter.size;
+	uint64_t first = pos / KP_PAGE_SIZE, last = (end - 1) / KP_PAGE_SIZE;
+	bool sync = bio->file->flags & (O_SYNC | O_DSYNC);
+	bool wait = sync || bio->flags & KP_BIO_SYNC || (pos | end) % file->block_size;
+	int ret;
+
+	lock_inode(cs, file);
+	ret = writeback_range(&cs->wb, file, bio->file, first, last);
+	if (!ret) {
+		cache_lock(cs->cache, file);
+		cache_invalidate(cs->cache, file, first, last);
+		if (end > file_size(file) && !file->block_device)
+			__atomic_store_n(&file->size, end, __ATOMIC_RELAXED);
+		cache_unlock(file);
+		if (wait)
+			ret = past_and_wait(cs, file, bio);
+		else
+			writeback_past(&cs->wb, file, bio);
+	} else {
+		wait = true;
+	}
+	pthread_mutex_unlock(&file->write_lock);
+	if (!wait)
+		return;
+	if (!ret && sync)
+		ret = write_sync(cs, of, bio);
+	end_bio(bio, ret);
 }
 
 /* truncate_pagecache_range() for one page. With the file's lock. */
@@ -538,7 +579,9 @@ static void discard(struct cache_stage *cs, struct open_file *of, struct kp_bio 
 	uint64_t start = bio->iter.pos, end = start + bio->iter.size;
 	uint64_t number = start / KP_PAGE_SIZE;
 	uint32_t id, seen;
+	int ret;
 
+	lock_inode(cs, file);
 	cache_lock(cs->cache, file);
 	while ((id = page_index_next(&file->index, number, PAGE_PRESENT, &number)) &&
 	       number * KP_PAGE_SIZE < end) {
@@ -560,7 +603,10 @@ static void discard(struct cache_stage *cs, struct open_file *of, struct kp_bio 
 		cache_clear_mapped(cs->cache, file, (start + KP_PAGE_SIZE - 1) / KP_PAGE_SIZE,
 				   end / KP_PAGE_SIZE - (start + KP_PAGE_SIZE - 1) / KP_PAGE_SIZE);
 	cache_unlock(file);
-	writeback_past(&cs->wb, file, bio);
+	/* Over the whole I/O: what is written next must not be trimmed. */
+	ret = past_and_wait(cs, file, bio);
+	pthread_mutex_unlock(&file->write_lock);
+	end_bio(bio, ret);
 }
 
 /* fsync(2), fdatasync(2), sync_file_range(2) */
@@ -595,10 +641,10 @@ void cache_submit(struct kp_stage *stage, struct kp_bio *bio)
 		sync_file(cs, of, bio);
 	else if (!bio->iter.size)
 		kp_bio_endio(bio);
-	else if (direct && bio->op == KP_OP_WRITE && bio->file->flags & (O_SYNC | O_DSYNC))
-		direct_sync_write(cs, of, bio);
+	else if (direct && bio->op == KP_OP_READ)
+		direct_read(cs, of, bio);
 	else if (direct)
-		direct_io(cs, of, bio);
+		direct_write(cs, of, bio);
 	else if (bio->op == KP_OP_READ)
 		cached_read(cs, of, bio);
 	else

@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 #include <sys/sysinfo.h>
+#include <unistd.h>
 
 #include "blocksize.h"
 #include "cache_stage.h"
@@ -14,17 +15,24 @@
 #define NR_TO_WRITE   1024 /* MAX_WRITEBACK_PAGES */
 #define DIRTY_BYTES   (256ull << 20)
 #define CACHE_BYTES   (1024ull << 20)
+#define LEAVE_NS      30000000000u /* a late flush gets so long before another may begin */
+#define WAIT_US	      5000u
 
+/* posix_fadvise(POSIX_FADV_DONTNEED): only whole pages, the last of the file counts as one. */
 static void cache_stage_invalidate(struct kp_stage *stage, struct kp_file *file, uint64_t pos,
 				   uint64_t len)
 {
 	struct cache_stage *cs = cache_stage(stage);
 	struct cache_file *cached = open_file(cs, file)->file;
+	uint64_t first = (pos + KP_PAGE_SIZE - 1) / KP_PAGE_SIZE;
+	uint64_t end = UINT64_MAX;
 
-	/* Only whole pages, as invalidate_mapping_pages() */
+	if (len && pos + len < cache_load(&cached->size))
+		end = (pos + len) / KP_PAGE_SIZE;
+	if (first >= end)
+		return;
 	cache_lock(cs->cache, cached);
-	cache_invalidate(cs->cache, cached, (pos + KP_PAGE_SIZE - 1) / KP_PAGE_SIZE,
-			 len ? (pos + len - 1) / KP_PAGE_SIZE : UINT64_MAX);
+	cache_invalidate(cs->cache, cached, first, end - 1);
 	cache_unlock(cached);
 }
 
@@ -49,8 +57,11 @@ static int need_flusher(struct cache_stage *cs, struct cache_bdi *bdi)
 		if (cs->bdis[i] == bdi)
 			return 0;
 	}
-	if (cs->nr_flushers == CACHE_MAX_FLUSHERS)
+	if (cs->nr_flushers == CACHE_MAX_FLUSHERS) {
+		kp_log("files on more than %u devices: too many for one job, use several",
+		       CACHE_MAX_FLUSHERS);
 		return -EMFILE;
+	}
 	ret = flusher_start(&config, &cs->flushers[cs->nr_flushers]);
 	if (!ret)
 		cs->bdis[cs->nr_flushers++] = bdi;
@@ -74,6 +85,31 @@ static int remember_file(struct cache_stage *cs, struct cache_file *file)
 	return 0;
 }
 
+/* Those who leave, or were killed, may first have to be waited for. */
+static int open_cached(struct cache_stage *cs, struct kp_file *kp_file, struct cache_file **file)
+{
+	uint64_t give_up = kp_now_ns() + LEAVE_NS;
+	int ret;
+
+	for (;;) {
+		ret = cache_open(cs->cache, cs->user, kp_file, &cs->open_options, file);
+		if (ret != -EAGAIN)
+			return ret;
+		if (kp_pipeline_terminating(cs->stage.pipeline))
+			return -EINTR;
+		if (kp_now_ns() > give_up) {
+			kp_log("%s: another job that is leaving, or was killed, has not written it "
+			       "back yet, run one after the other",
+			       kp_file->path);
+			return -EBUSY;
+		}
+		ret = *file ? need_flusher(cs, (*file)->bdi) : 0;
+		if (ret)
+			return ret;
+		usleep(WAIT_US);
+	}
+}
+
 static int cache_stage_open(struct kp_stage *stage, struct kp_file *file)
 {
 	struct cache_stage *cs = cache_stage(stage);
@@ -82,7 +118,7 @@ static int cache_stage_open(struct kp_stage *stage, struct kp_file *file)
 
 	if (!of)
 		return -ENOMEM;
-	ret = cache_open(cs->cache, cs->user, file, &cs->open_options, &of->file);
+	ret = open_cached(cs, file, &of->file);
 	if (ret) {
 		free(of);
 		return ret;
@@ -115,7 +151,8 @@ static void cache_stage_close(struct kp_stage *stage, struct kp_file *file)
 static unsigned int cache_needs(const struct kp_stage_config *config)
 {
 	(void)config;
-	return KP_NEEDS_ASYNC_DEVICE; /* writeback does not wait for one bio after the other */
+	/* Writeback does not wait for one bio after the other; a dead user's must be over. */
+	return KP_NEEDS_ASYNC_DEVICE | KP_NEEDS_OWN_IO;
 }
 
 /* A share of the machine's memory, but no more than @most, so that machines compare. */
@@ -130,7 +167,7 @@ static uint64_t share_of_memory(unsigned int percent, uint64_t most)
 		      most);
 }
 
-/* What is not given is as the kernel has it, within reason. */
+/* What is not given: the kernel's defaults, but memory within bounds, so that machines compare. */
 static void fill_options(struct cache_stage *cs, const struct kp_cache_options *options)
 {
 	static const struct kp_cache_options defaults = {
@@ -197,6 +234,8 @@ static void choose_variants(struct cache_stage *cs, const struct kp_stage_config
 
 	o->block_size = cs->options.block_size;
 	o->mapped = cs->options.mapped;
+	o->nr_to_write = cs->options.nr_to_write;
+	o->wrap_fault = cs->options.wrap_fault;
 	if (config->policy == &kp_blocksize_policy) {
 		o->blocks = config->variant;
 		o->variant = find_variant(&kp_writeback_policy, "6.x");
@@ -251,6 +290,8 @@ static void leave_files(struct cache_stage *cs)
 	struct cache_file **last = calloc(cs->nr_files + 1, sizeof(*last));
 	bool *is_last = calloc(cs->nr_files + 1, sizeof(*is_last));
 
+	if (!last || !is_last)
+		cs->stage.pipeline->error = -ENOMEM;
 	for (unsigned int i = 0; i < cs->nr_files; i++) {
 		bool alone = cache_forget(cs->cache, cs->user, cs->files[i]);
 
@@ -269,6 +310,8 @@ static void leave_files(struct cache_stage *cs)
 		if (ret && !cs->stage.pipeline->error)
 			cs->stage.pipeline->error = ret;
 	}
+	for (unsigned int i = 0; i < cs->nr_files; i++)
+		cache_forgotten(cs->cache, cs->user, cs->files[i]);
 	free(last);
 	free(is_last);
 }

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The users of the page cache: they come, agree on the limits, go or are killed. What a dead one was
- * busy with is taken up again by whoever finds its lease without an owner.
+ * The users of the page cache: they come, agree on the limits, go or are killed. Who is killed is
+ * dead as soon as its lease has no owner, and counts for nothing from then on; what it was busy with
+ * is taken up again when its process has gone, too.
  */
 #include <dirent.h>
 #include <unistd.h>
 
 #include "page_cache.h"
-
-#define DYING_MS 500 /* a process that was killed gets so long to go */
 
 /* Threads that a process still has, 0: it is no more. */
 static unsigned int count_threads(pid_t pid)
@@ -36,7 +35,7 @@ static bool is_zombie(pid_t pid)
 	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
 	file = fopen(path, "re");
 	if (!file)
-		return true;
+		return errno == ENOENT || errno == ESRCH;
 	len = fread(text, 1, sizeof(text) - 1, file);
 	fclose(file);
 	text[len] = '\0';
@@ -46,17 +45,42 @@ static bool is_zombie(pid_t pid)
 
 /*
  * Has a process gone, and with it every I/O that it submitted? The kernel waits for them when the
- * last of its threads lets go of its memory; the first may be a zombie long before.
+ * last of its threads lets go of its memory (exit_aio()); the first may be a zombie long before.
+ * io_uring leaves that to a worker of the kernel's: KP_NEEDS_OWN_IO keeps it away.
  */
 static bool process_gone(pid_t pid)
 {
-	return is_zombie(pid) && count_threads(pid) <= 1;
+	return pid != getpid() && is_zombie(pid) && count_threads(pid) <= 1;
 }
 
-/* What a dead user had under writeback is dirty again, what it was reading is not there. */
-static void requeue(struct page_cache *cache, struct cache_file *file, uint16_t user)
+static uint32_t state_of(const struct cache_user *user)
 {
-	uint32_t nr = __atomic_load_n(&cache->nr_pages, __ATOMIC_ACQUIRE);
+	return __atomic_load_n(&user->state, __ATOMIC_ACQUIRE);
+}
+
+/* Look for users that are dead by now. With page_cache.lock, so that nobody else looks. */
+static void notice_dead(struct page_cache *cache)
+{
+	for (uint32_t i = 0; i < cache->nr_users; i++) {
+		struct cache_user *user = &cache->users[i];
+		int ret;
+
+		if (state_of(user) != USER_LIVE)
+			continue;
+		ret = pthread_mutex_trylock(&user->lease);
+		if (ret == EOWNERDEAD)
+			pthread_mutex_consistent(&user->lease);
+		else if (ret)
+			continue;
+		if (state_of(user) == USER_LIVE)
+			__atomic_store_n(&user->state, USER_DEAD, __ATOMIC_RELEASE);
+		pthread_mutex_unlock(&user->lease);
+	}
+}
+
+/* What it had under writeback is dirty again. */
+static void requeue_writes(struct page_cache *cache, struct cache_file *file, uint16_t user)
+{
 	uint64_t number = 0;
 	uint32_t id;
 
@@ -66,97 +90,121 @@ static void requeue(struct page_cache *cache, struct cache_file *file, uint16_t 
 			cache_unclaim(cache, file, id);
 		number++;
 	}
-	for (id = 1; id <= nr; id++) {
-		struct cache_page *page = cache_page(cache, id);
+	cache_set_use(file, user, FILE_UNUSED);
+	cache_unlock(file);
+}
 
-		if (page->file != file->id || !page->reading || page->reader != user)
-			continue;
+static void forget_read(struct page_cache *cache, struct cache_file *file, uint32_t id,
+			uint16_t user)
+{
+	struct cache_page *page = cache_page(cache, id);
+
+	cache_lock(cache, file);
+	if (page->file == file->id && page->reading && page->reader == user) {
 		page->reading = 0;
+		page->stale = 0;
 		if (!page->uptodate)
 			cache_drop(cache, file, id);
 	}
-	memset(&file->users[user], 0, sizeof(file->users[user]));
 	cache_unlock(file);
-	cache_wake(file);
-	flusher_wake(file->bdi);
 }
 
-static void reap_user(struct page_cache *cache, uint16_t number)
+/* What it was reading is not there. */
+static void forget_reads(struct page_cache *cache, uint16_t user)
 {
-	struct cache_user *user = &cache->users[number];
+	uint32_t nr = __atomic_load_n(&cache->nr_pages, __ATOMIC_ACQUIRE);
+
+	for (uint32_t id = 1; id <= nr; id++) {
+		struct cache_page *page = cache_page(cache, id);
+		uint32_t owner = __atomic_load_n(&page->file, __ATOMIC_ACQUIRE);
+
+		if (owner && page->reading && page->reader == user)
+			forget_read(cache, cache->files[owner - 1], id, user);
+	}
+}
+
+/* With page_cache.lock. */
+static void bury(struct page_cache *cache, uint16_t number)
+{
 	uint32_t nr_files = __atomic_load_n(&cache->nr_files, __ATOMIC_ACQUIRE);
 
-	/* Its writes must be over before they may be made again. */
-	for (unsigned int i = 0; !process_gone(user->pid); i++) {
-		if (i == DYING_MS)
-			return; /* the next who looks */
-		usleep(1000);
+	forget_reads(cache, number);
+	for (uint32_t i = 0; i < nr_files; i++) {
+		requeue_writes(cache, cache->files[i], number);
+		cache_wake(cache->files[i]);
+		flusher_wake(cache->files[i]->bdi);
 	}
-	for (uint32_t i = 0; i < nr_files; i++)
-		requeue(cache, cache->files[i], number);
-	__atomic_store_n(&user->state, USER_FREE, __ATOMIC_RELEASE);
+	__atomic_store_n(&cache->users[number].state, USER_FREE, __ATOMIC_RELEASE);
 }
 
-void cache_reap_users(struct page_cache *cache)
+/* With page_cache.lock. Return: are there dead whose processes have not gone yet? */
+static bool reap_users(struct page_cache *cache)
 {
-	uint32_t nr = __atomic_load_n(&cache->nr_users, __ATOMIC_ACQUIRE);
+	bool dying = false;
 
-	for (uint32_t i = 0; i < nr; i++) {
+	notice_dead(cache);
+	for (uint32_t i = 0; i < cache->nr_users; i++) {
 		struct cache_user *user = &cache->users[i];
-		int ret;
 
-		if (__atomic_load_n(&user->state, __ATOMIC_ACQUIRE) != USER_LIVE)
+		if (state_of(user) != USER_DEAD)
 			continue;
-		ret = pthread_mutex_trylock(&user->lease);
-		if (ret == EOWNERDEAD)
-			pthread_mutex_consistent(&user->lease);
-		else if (ret)
-			continue;
-		if (user->state == USER_LIVE)
-			reap_user(cache, i);
-		pthread_mutex_unlock(&user->lease);
+		if (process_gone(user->pid))
+			bury(cache, i);
+		else
+			dying = true;
 	}
+	return dying;
 }
 
-bool cache_user_alive(const struct page_cache *cache, uint16_t number)
+bool cache_reap_users(struct page_cache *cache)
 {
-	return __atomic_load_n(&cache->users[number].state, __ATOMIC_ACQUIRE) == USER_LIVE;
+	bool dying;
+
+	cache_lock_plain(&cache->lock);
+	dying = reap_users(cache);
+	pthread_mutex_unlock(&cache->lock);
+	return dying;
 }
 
-static bool any_user(struct page_cache *cache)
+enum user_state cache_user_state(const struct page_cache *cache, uint16_t number)
+{
+	return state_of(&cache->users[number]);
+}
+
+static bool any_user(struct page_cache *cache, enum user_state state)
 {
 	for (uint32_t i = 0; i < cache->nr_users; i++) {
-		if (cache_user_alive(cache, i))
+		if (state_of(&cache->users[i]) == state)
 			return true;
 	}
 	return false;
 }
 
-static int agree(const char *name, uint64_t ours, uint64_t theirs)
+int cache_agree(const char *path, const char *name, uint64_t ours, uint64_t theirs)
 {
 	if (ours == theirs)
 		return 0;
-	kp_log("%s=%llu: another job has %llu, give all the same", name, (unsigned long long)ours,
-	       (unsigned long long)theirs);
+	kp_log("%s%s%s=%llu: another job has %llu, give all the same", path, *path ? ": " : "",
+	       name, (unsigned long long)ours, (unsigned long long)theirs);
 	return -EINVAL;
 }
 
 /* As the sysctls, the limits hold for everybody. */
 static int agree_limits(const struct cache_limits *ours, const struct cache_limits *theirs)
 {
-	int ret = agree("dirty_bytes", ours->dirty_bytes, theirs->dirty_bytes);
+	int ret = cache_agree("", "dirty_bytes", ours->dirty_bytes, theirs->dirty_bytes);
 
 	if (!ret)
-		ret = agree("dirty_background_bytes", ours->dirty_background_bytes,
-			    theirs->dirty_background_bytes);
+		ret = cache_agree("", "dirty_background_bytes", ours->dirty_background_bytes,
+				  theirs->dirty_background_bytes);
 	if (!ret)
-		ret = agree("cache_bytes", ours->cache_bytes, theirs->cache_bytes);
+		ret = cache_agree("", "cache_bytes", ours->cache_bytes, theirs->cache_bytes);
 	if (!ret)
-		ret = agree("dirty_writeback_centisecs", ours->dirty_writeback_centisecs,
-			    theirs->dirty_writeback_centisecs);
+		ret = cache_agree("", "dirty_writeback_centisecs", ours->dirty_writeback_centisecs,
+				  theirs->dirty_writeback_centisecs);
 	if (!ret)
-		ret = agree("dirty_expire_centisecs", ours->dirty_expire_centisecs,
-			    theirs->dirty_expire_centisecs);
+		ret = cache_agree("", "dirty_expire_centisecs", ours->dirty_expire_centisecs,
+				  theirs->dirty_expire_centisecs);
 	return ret;
 }
 
@@ -167,7 +215,7 @@ static int take_user(struct page_cache *cache, uint16_t *number)
 		struct cache_user *user = &cache->users[i];
 		int ret;
 
-		if (i < cache->nr_users && user->state != USER_FREE)
+		if (i < cache->nr_users && state_of(user) != USER_FREE)
 			continue;
 		if (i == cache->nr_users) {
 			ret = cache_mutex_init(&user->lease);
@@ -178,7 +226,7 @@ static int take_user(struct page_cache *cache, uint16_t *number)
 		if (ret == EOWNERDEAD)
 			pthread_mutex_consistent(&user->lease);
 		else if (ret)
-			continue; /* somebody is about to bury it */
+			continue; /* it is just leaving */
 		user->pid = getpid();
 		__atomic_store_n(&user->state, USER_LIVE, __ATOMIC_RELEASE);
 		if (i == cache->nr_users)
@@ -194,12 +242,17 @@ int cache_join(struct page_cache *cache, struct cache_limits *limits, uint64_t b
 {
 	int ret = 0;
 
-	cache_reap_users(cache);
 	cache_lock_plain(&cache->lock);
-	if (any_user(cache))
+	reap_users(cache);
+	if (any_user(cache, USER_LIVE)) {
 		ret = agree_limits(limits, &cache->limits);
-	else
+	} else {
 		cache->limits = *limits;
+		if (!any_user(cache, USER_DEAD)) {
+			cache_recount(cache);
+			cache_pages_shrink(cache);
+		}
+	}
 	if (!ret)
 		cache_pages_prepare(cache, bytes);
 	if (!ret)
@@ -212,6 +265,7 @@ void cache_leave(struct page_cache *cache, uint16_t number)
 {
 	struct cache_user *user = &cache->users[number];
 
+	/* The lease of a thread that is no more stays without an owner: take_user() repairs it. */
 	__atomic_store_n(&user->state, USER_FREE, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&user->lease);
 }

@@ -10,7 +10,6 @@
  */
 #include <stdlib.h>
 
-#include "../core/liveness.h"
 #include "checksum.h"
 
 /* ---- the decision -------------------------------------------------------------------------- */

@@ -6,6 +6,7 @@
 #ifndef KP_CHECKSUM_H
 #define KP_CHECKSUM_H
 
+#include "../core/liveness.h"
 #include "../stage.h"
 #include "crc32c.h"
 #include "csum_tree.h"
@@ -72,14 +73,22 @@ enum checksum_counter {
 
 /* struct checksum_shared - one file, in the arena, for all jobs. */
 struct checksum_shared {
-	struct kp_csum_tree *tree;
-	struct kp_range_table *ranges;
-	uint32_t sync_writers; /* atomic; fsyncs and O_SYNC writes in progress */
-	bool told_mismatch;    /* atomic; said once per file and run */
+	struct kp_csum_tree tree;
+	struct kp_range_table ranges;
+	int error; /* of the first open, for all: the sums could not be loaded */
+	/*
+	 * Atomic; fsyncs and O_SYNC writes in progress, by kp_liveness_join() id so that those of a
+	 * job that was killed can be told. None behind last_sync_writer.
+	 */
+	uint32_t sync_writers[KP_LIVENESS_IDS + 1];
+	uint32_t last_sync_writer;
+	bool told_mismatch; /* atomic; said once per file and run */
 	bool told_no_data;
 	bool told_distance;
-	bool writes; /* atomic; somebody opened it for writing */
 	bool block_device;
+	bool writes; /* somebody opened it for writing, and the old sums are gone for good */
+	/* Protects 'writes'. Robust: who dies inside has not set it. Nothing nests inside. */
+	pthread_mutex_t lock;
 	char sums[256];	 /* sums=FILE, made out for this file; empty: none */
 	char path[4096]; /* the file itself */
 	struct kp_file_key key;
@@ -102,6 +111,7 @@ struct checksum {
 	uint64_t max_size;	/* bytes of the largest I/O, rounded out to sectors */
 	unsigned int max_parts; /* struct kp_range of one I/O */
 	struct kp_range_owner owner;
+	uint64_t looked;	 /* when it was last asked whether a sync writer lives */
 	struct kp_range *ranges; /* in the arena; max_parts for each of 'ios' */
 	struct kp_pool ios;	 /* struct csum_io */
 	struct kp_pool edges;	 /* two sectors, for I/O that is not aligned to them */
@@ -136,7 +146,7 @@ struct csum_io {
 	unsigned int nr_parts;
 	unsigned int nr; /* sectors */
 	bool verify;
-	bool sync_writer; /* counted in shared->sync_writers */
+	bool sync_writer; /* counted in file->shared->sync_writers */
 	/* Set once. */
 	struct kp_range *parts;
 	uint64_t *have, *bad;

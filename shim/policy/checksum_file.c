@@ -107,7 +107,7 @@ static const char *get_all(struct stream *in, struct checksum_shared *shared)
 		return "cut off";
 	wrong = check_header(&header, shared);
 	if (!wrong)
-		wrong = get_runs(in, shared->tree, shared->size);
+		wrong = get_runs(in, &shared->tree, shared->size);
 	if (wrong)
 		return wrong;
 	crc = in->crc;
@@ -125,7 +125,7 @@ static const char *check_folder(const char *path)
 	return access(folder, W_OK) ? strerror(errno) : NULL;
 }
 
-/* A file that is not there is one that will be. */
+/* A file that is not there is one that will be. What is wrong with one is said once, by who finds. */
 static int load(struct checksum_shared *shared)
 {
 	struct stream in = { .crc = ~0u };
@@ -141,7 +141,6 @@ static int load(struct checksum_shared *shared)
 	if (!wrong)
 		return 0;
 	kp_log("sums=%s: %s (%s): remove it or name another", shared->sums, wrong, shared->path);
-	kp_csum_tree_clear(shared->tree, 0, kp_round_up(shared->size, KP_CSUM_SECTOR));
 	return -EINVAL;
 }
 
@@ -179,7 +178,7 @@ static bool put_all(struct stream *out, const struct checksum_shared *shared, ui
 	};
 	uint32_t stored;
 
-	if (!put(out, &header, sizeof(header)) || !put_runs(out, shared->tree))
+	if (!put(out, &header, sizeof(header)) || !put_runs(out, &shared->tree))
 		return false;
 	stored = kp_csum_final(out->crc);
 	return put(out, &stored, sizeof(stored));
@@ -227,21 +226,34 @@ static void forget(void *arg, uint64_t start, uint64_t end)
 	kp_csum_tree_clear(arg, start / KP_CSUM_SECTOR, (end - start) / KP_CSUM_SECTOR);
 }
 
+/* Sums must never be newer than the data, whenever the power goes. Takes note of its size. */
+static int sync_data(struct checksum_shared *shared)
+{
+	int fd = open(shared->path, O_RDONLY | O_CLOEXEC);
+	struct stat st;
+	int ret = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (fsync(fd) || fstat(fd, &st))
+		ret = errno ? -errno : -EIO;
+	else if (!shared->block_device)
+		shared->size = st.st_size;
+	close(fd);
+	return ret;
+}
+
 static void save(void *object, void *arg)
 {
 	struct checksum_shared *shared = object;
-	struct stat st;
-	int ret = 0;
+	int ret;
 
 	(void)arg;
 	if (!shared->sums[0] || !shared->writes)
 		return;
 	/* A job that was killed may have left data that its sums do not tell of. */
-	kp_range_leftover(shared->ranges, forget, shared->tree);
-	if (!shared->block_device) {
-		ret = stat(shared->path, &st) ? -errno : 0;
-		shared->size = ret ? 0 : st.st_size;
-	}
+	kp_range_leftover(&shared->ranges, forget, &shared->tree);
+	ret = sync_data(shared);
 	if (!ret)
 		ret = write_whole(shared, shared->size);
 	if (ret)
@@ -260,8 +272,6 @@ void checksum_finish(struct kp_arena *arena)
 struct opening {
 	struct checksum *cs;
 	struct kp_file *file;
-	struct kp_csum_tree *tree;
-	struct kp_range_table *ranges;
 	char sums[256];
 };
 
@@ -292,21 +302,37 @@ static int name_sums(struct opening *opening)
 	return -ENAMETOOLONG;
 }
 
+static int init_lock(pthread_mutex_t *lock)
+{
+	pthread_mutexattr_t attr;
+	int ret;
+
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
+	pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
+	ret = pthread_mutex_init(lock, &attr);
+	pthread_mutexattr_destroy(&attr);
+	return -ret;
+}
+
 /* The first job that opens the file; others wait for it. */
 static int init_shared(void *object, void *arg)
 {
 	struct checksum_shared *shared = object;
 	const struct opening *opening = arg;
 	const struct kp_file *file = opening->file;
+	int ret = init_lock(&shared->lock);
 
-	shared->tree = opening->tree;
-	shared->ranges = opening->ranges;
+	if (ret)
+		return ret;
+	shared->tree.arena = opening->cs->stage.pipeline->arena;
 	shared->key = file->key;
 	shared->size = file->size;
 	shared->block_device = file->block_device;
 	snprintf(shared->path, sizeof(shared->path), "%s", file->path);
 	memcpy(shared->sums, opening->sums, sizeof(shared->sums));
-	return shared->sums[0] ? load(shared) : 0;
+	shared->error = shared->sums[0] ? load(shared) : 0;
+	return 0;
 }
 
 static int get_shared(struct opening *opening, struct checksum_shared **shared)
@@ -316,10 +342,6 @@ static int get_shared(struct opening *opening, struct checksum_shared **shared)
 	void *object;
 	int ret = name_sums(opening);
 
-	if (!ret)
-		ret = kp_csum_tree_get(arena, key, &opening->tree);
-	if (!ret)
-		ret = kp_range_table_get(arena, key, &opening->ranges);
 	if (!ret)
 		ret = kp_arena_object(arena, "checksum", key, sizeof(*key), sizeof(**shared),
 				      init_shared, opening, &object);
@@ -331,7 +353,33 @@ static int get_shared(struct opening *opening, struct checksum_shared **shared)
 		       opening->sums, opening->file->path, (*shared)->sums);
 		return -EINVAL;
 	}
-	return 0;
+	return (*shared)->error;
+}
+
+/*
+ * Before anybody can write: FILE goes, and its name is gone for good. Else it could be back after a
+ * power cut, beside data that is newer.
+ */
+static int drop_sums(struct checksum_shared *shared)
+{
+	int ret = 0;
+
+	if (pthread_mutex_lock(&shared->lock) == EOWNERDEAD)
+		pthread_mutex_consistent(&shared->lock);
+	if (!shared->writes && shared->sums[0]) {
+		/* Also when it is gone already: a run that crashed may not have come to the folder. */
+		if (unlink(shared->sums) && errno != ENOENT)
+			ret = -errno;
+		else
+			ret = sync_folder(shared->sums);
+	}
+	shared->writes |= !ret;
+	pthread_mutex_unlock(&shared->lock);
+	if (!ret)
+		return 0;
+	kp_log("sums=%s: cannot be removed before %s is written: %s", shared->sums, shared->path,
+	       strerror(-ret));
+	return -EINVAL;
 }
 
 static int set_distance(const struct checksum *cs, const struct kp_file *file,
@@ -366,6 +414,8 @@ int checksum_open(struct kp_stage *stage, struct kp_file *file)
 
 	if (!ret)
 		ret = get_shared(&opening, &cf->shared);
+	if (!ret && file->writable)
+		ret = drop_sums(cf->shared);
 	if (ret) {
 		free(cf);
 		return ret;
@@ -373,9 +423,6 @@ int checksum_open(struct kp_stage *stage, struct kp_file *file)
 	cf->no_data = keeps_nothing(stage->pipeline->device);
 	file->stage_data[stage->index] = cf;
 	kp_range_open(&cs->owner, file);
-	if (file->writable && !__atomic_exchange_n(&cf->shared->writes, true, __ATOMIC_RELAXED) &&
-	    cf->shared->sums[0])
-		unlink(cf->shared->sums);
 	return 0;
 }
 

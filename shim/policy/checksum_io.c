@@ -95,6 +95,62 @@ static void put_io(struct csum_io *io)
 	kp_pool_put(&cs->ios, io);
 }
 
+/* ---- sync writers -------------------------------------------------------------------------- */
+
+#define LOOK_NS 100000000ull /* look that often whether a sync writer lives */
+
+static uint32_t *sync_writers_of(struct csum_io *io)
+{
+	return &io->file->shared->sync_writers[io->cs->owner.id];
+}
+
+/* An O_SYNC write or an fsync begins: others look at it while it runs. */
+static void begin_sync(struct csum_io *io)
+{
+	uint32_t *last = &io->file->shared->last_sync_writer;
+	uint32_t seen = __atomic_load_n(last, __ATOMIC_RELAXED);
+
+	while (seen < io->cs->owner.id &&
+	       !__atomic_compare_exchange_n(last, &seen, io->cs->owner.id, true, __ATOMIC_RELAXED,
+					    __ATOMIC_RELAXED))
+		;
+	io->sync_writer = true;
+	__atomic_fetch_add(sync_writers_of(io), 1, __ATOMIC_RELAXED);
+}
+
+/* Any thread. */
+static void end_sync(struct csum_io *io)
+{
+	__atomic_fetch_sub(sync_writers_of(io), 1, __ATOMIC_RELAXED);
+}
+
+/* A job that was killed counts no more. Ids of the dead are not handed out again. */
+static bool bury_sync_writer(struct checksum *cs, struct checksum_shared *shared, uint32_t id)
+{
+	uint64_t now = kp_now_ns();
+
+	if (id == cs->owner.id || now - cs->looked < LOOK_NS)
+		return false;
+	cs->looked = now;
+	if (!kp_liveness_dead(cs->stage.pipeline->arena, id))
+		return false;
+	__atomic_store_n(&shared->sync_writers[id], 0, __ATOMIC_RELAXED);
+	return true;
+}
+
+/* inode->sync_writers */
+static bool has_sync_writers(struct checksum *cs, struct checksum_shared *shared)
+{
+	uint32_t last = __atomic_load_n(&shared->last_sync_writer, __ATOMIC_RELAXED);
+
+	for (uint32_t id = 1; id <= last; id++) {
+		if (__atomic_load_n(&shared->sync_writers[id], __ATOMIC_RELAXED) &&
+		    !bury_sync_writer(cs, shared, id))
+			return true;
+	}
+	return false;
+}
+
 /* ---- completion; any thread ---------------------------------------------------------------- */
 
 /* The result of the sectors is that of the bio, for the part of them that it covers. */
@@ -118,8 +174,8 @@ void checksum_finish_io(struct csum_io *io)
 	if (io->shadow)
 		take_result(io);
 	if (io->sync_writer)
-		__atomic_fetch_sub(&io->file->shared->sync_writers, 1, __ATOMIC_RELAXED);
-	kp_range_unlock(&io->cs->owner, io->file->shared->ranges, io->parts, io->nr_parts);
+		end_sync(io);
+	kp_range_unlock(&io->cs->owner, &io->file->shared->ranges, io->parts, io->nr_parts);
 	bio->end_io = io->end_io;
 	bio->private = io->private;
 	put_io(io);
@@ -136,7 +192,7 @@ static void fail_early(struct csum_io *io, int error)
 /* What a sector holds is not known any more. */
 static void lose(struct checksum *cs, struct checksum_file *cf, uint64_t sector, uint64_t nr)
 {
-	kp_csum_tree_clear(cf->shared->tree, sector, nr);
+	kp_csum_tree_clear(&cf->shared->tree, sector, nr);
 	checksum_count(cs, CSUM_LOST, nr);
 }
 
@@ -156,7 +212,7 @@ static void write_ended(struct csum_io *io)
 		lose(io->cs, io->file, first_sector(io), io->nr);
 		return;
 	}
-	ret = kp_csum_tree_set(io->file->shared->tree, first_sector(io), io->sums, io->nr);
+	ret = kp_csum_tree_set(&io->file->shared->tree, first_sector(io), io->sums, io->nr);
 	if (ret)
 		kp_bio_error(io->bio, ret);
 }
@@ -195,7 +251,6 @@ static unsigned int verify(struct csum_io *io)
 	for (unsigned int i = 0; iter.size; i += 64) {
 		uint64_t step = kp_min(iter.size, 64ull * KP_CSUM_SECTOR);
 
-		io->bad[i / 64] = 0;
 		if (io->have[i / 64])
 			bad += compare(io, i, &iter);
 		else
@@ -239,7 +294,7 @@ static void io_ended(struct kp_bio *bio)
 		write_ended(io);
 		break;
 	case KP_OP_DISCARD:
-		kp_csum_tree_clear(io->file->shared->tree, first_sector(io), io->nr);
+		kp_csum_tree_clear(&io->file->shared->tree, first_sector(io), io->nr);
 		break;
 	}
 	checksum_finish_io(io);
@@ -341,7 +396,7 @@ static void submit_write(struct csum_io *io, struct kp_bio *bio, bool whole, uin
 	bool async = cs->row->async(&decision);
 
 	if (async && cs->row->sync_writers && cs->options.sync_writers &&
-	    __atomic_load_n(&io->file->shared->sync_writers, __ATOMIC_RELAXED))
+	    has_sync_writers(cs, io->file->shared))
 		async = false;
 	if (async) {
 		queue_work(cs, io, bio, req_sync);
@@ -482,7 +537,7 @@ static int read_old(struct csum_io *io, unsigned int i, char *data, size_t *got)
 	uint64_t sector = first_sector(io) + i;
 	uint32_t sum;
 	uint64_t have;
-	bool check = kp_csum_tree_lookup(io->file->shared->tree, sector, &sum, &have, 1) &&
+	bool check = kp_csum_tree_lookup(&io->file->shared->tree, sector, &sum, &have, 1) &&
 		     !io->file->no_data;
 
 	checksum_count(cs, CSUM_RMW_READS, 1);
@@ -536,7 +591,9 @@ static void start_read(struct csum_io *io)
 
 	if (io->file->no_data)
 		tell_no_data(io);
-	io->verify = kp_csum_tree_lookup(io->file->shared->tree, first_sector(io), io->sums,
+	/* All of it: what lies behind a short read is not compared. */
+	memset(io->bad, 0, (io->nr + 63) / 64 * sizeof(*io->bad));
+	io->verify = kp_csum_tree_lookup(&io->file->shared->tree, first_sector(io), io->sums,
 					 io->have, io->nr);
 	if (!aligned(io)) {
 		if (io->verify || io->cs->options.mirrors > 1)
@@ -552,14 +609,10 @@ static void start_read(struct csum_io *io)
 
 static void start_write(struct csum_io *io)
 {
-	struct checksum_file *cf = io->file;
 	int ret = 0;
 
-	if (io->cs->options.sync_writers &&
-	    (io->bio->flags & KP_BIO_DSYNC || io->bio->file->dsync)) {
-		io->sync_writer = true;
-		__atomic_fetch_add(&cf->shared->sync_writers, 1, __ATOMIC_RELAXED);
-	}
+	if (io->cs->options.sync_writers && (io->bio->flags & KP_BIO_DSYNC || io->bio->file->dsync))
+		begin_sync(io);
 	if (!aligned(io))
 		ret = widen_write(io);
 	if (ret)
@@ -588,7 +641,7 @@ static int take_range(struct csum_io *io)
 			       cs->options.mirrors, (unsigned long long)io->file->distance);
 		return -EINVAL;
 	}
-	ret = kp_range_lock(&cs->owner, io->file->shared->ranges, file, io->parts, start, end,
+	ret = kp_range_lock(&cs->owner, &io->file->shared->ranges, file, io->parts, start, end,
 			    io->bio->op != KP_OP_READ);
 	if (ret)
 		return ret;
@@ -628,8 +681,7 @@ static void submit_sync(struct checksum *cs, struct kp_bio *bio)
 	struct csum_io *io = cs->options.sync_writers ? get_io(cs, bio) : NULL;
 
 	if (io) {
-		io->sync_writer = true;
-		__atomic_fetch_add(&io->file->shared->sync_writers, 1, __ATOMIC_RELAXED);
+		begin_sync(io);
 		hook(io, bio);
 	}
 	kp_below_lock(cs->stage.pipeline);

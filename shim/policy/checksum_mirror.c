@@ -129,8 +129,7 @@ static int in_place(struct checksum *cs, struct kp_file *file, enum kp_op op, ui
 	kp_below_lock(pl);
 	kp_stage_submit(cs->stage.next, bio);
 	kp_below_unlock(pl);
-	while (!__atomic_load_n(&done, __ATOMIC_ACQUIRE))
-		kp_pipeline_wait(pl, cs->stage.next);
+	kp_pipeline_wait_for(pl, cs->stage.next, &done);
 	ret = bio->status;
 	*moved = len - bio->resid;
 	kp_bio_free(bio);

@@ -9,7 +9,7 @@
 #include "csum_tree.h"
 
 #define CHUNK_SECTORS (1u << 24) /* 64 GiB of the file */
-#define MAX_CHUNKS    (1u << 16) /* 4 PiB */
+#define MAX_CHUNKS    KP_CSUM_TREE_CHUNKS
 #define PAGE_BITS     (KP_PAGE_SIZE * 8)
 
 struct csum_chunk {
@@ -18,31 +18,6 @@ struct csum_chunk {
 	uint64_t bits[CHUNK_SECTORS / 64]; /* atomic; the sector has a sum */
 	uint32_t sums[CHUNK_SECTORS];
 };
-
-struct kp_csum_tree {
-	struct kp_arena *arena;
-	struct csum_chunk *chunks[MAX_CHUNKS]; /* atomic */
-};
-
-static int init_tree(void *object, void *arg)
-{
-	struct kp_csum_tree *tree = object;
-
-	tree->arena = arg;
-	return 0;
-}
-
-int kp_csum_tree_get(struct kp_arena *arena, const struct kp_file_key *key,
-		     struct kp_csum_tree **tree)
-{
-	void *object;
-	int ret = kp_arena_object(arena, "csum_tree", key, sizeof(*key),
-				  sizeof(struct kp_csum_tree), init_tree, arena, &object);
-
-	if (!ret)
-		*tree = object;
-	return ret;
-}
 
 static struct csum_chunk *chunk_at(const struct kp_csum_tree *tree, uint64_t sector)
 {

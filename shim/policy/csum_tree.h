@@ -12,11 +12,15 @@
 
 #include "crc32c.h"
 
-struct kp_csum_tree;
+#define KP_CSUM_TREE_CHUNKS (1u << 16) /* of 64 GiB: 4 PiB */
 
-/* kp_csum_tree_get - find or make the tree of a file. 0, -ENOMEM. Any thread. */
-int kp_csum_tree_get(struct kp_arena *arena, const struct kp_file_key *key,
-		     struct kp_csum_tree **tree);
+struct csum_chunk;
+
+/* struct kp_csum_tree - in the arena, zeroed but for 'arena', where it gets its chunks. */
+struct kp_csum_tree {
+	struct kp_arena *arena;
+	struct csum_chunk *chunks[KP_CSUM_TREE_CHUNKS]; /* atomic */
+};
 
 /* kp_csum_tree_set - enter @nr sums from @sector on. Return: 0 or -ENOMEM. Any thread. */
 int kp_csum_tree_set(struct kp_csum_tree *tree, uint64_t sector, const uint32_t *sums,

@@ -72,7 +72,7 @@ struct dio_row {
 };
 
 /* clang-format off */
-#define NO_LOCK	 { UNLOCKED, SUBMISSION, 0 }
+#define NO_LOCK	 { UNLOCKED, SUBMISSION, 0 } /* unless somebody punches a hole */
 #define S	 { SHARED, CALL, 0 }
 #define X	 { EXCLUSIVE, CALL, 0 }
 #define X_SUBMIT { EXCLUSIVE, SUBMISSION, 0 }
@@ -128,7 +128,7 @@ static const struct dio_row rows[] = {
 			.until = "4.8",
 			.commit = "before 16c54688592c",
 			.summary = "dioread_nolock: reads take no lock, overwrites drop it meanwhile",
-			.omits = "EXT4_STATE_DIOREAD_LOCK, which a hole punch sets; as ext4-4.8",
+			.omits = "as ext4-4.8",
 		},
 		.rwsem = "4.9",
 		.rules = {
@@ -451,6 +451,7 @@ static const struct kp_counter_desc counters[] = {
 	{ "handoffs", KP_COUNTER_SUM },
 	{ "spins", KP_COUNTER_SUM },
 	{ "sleeps", KP_COUNTER_SUM },
+	{ "wakes_watched", KP_COUNTER_SUM },
 	{ "wakes_saved", KP_COUNTER_SUM },
 	{ "lost_wakes", KP_COUNTER_SUM },
 	{ "recovered_locks", KP_COUNTER_SUM },
@@ -585,12 +586,12 @@ static void account(struct kp_rwsem_user *user, const struct kp_rwsem_op *op, ui
 static int wait_in_flight(struct dio_file *file, enum kp_inode_count count)
 {
 	struct kp_inode *inode = file->inode;
-	uint64_t start, slept = 0;
+	uint64_t start, since;
 	bool timed_out = false;
 
 	if (kp_inode_quiet(inode, count))
 		return 0;
-	start = kp_now_ns();
+	start = since = kp_now_ns();
 	for (;;) {
 		uint32_t seen = __atomic_load_n(&inode->dio_futex, __ATOMIC_ACQUIRE);
 		uint64_t timeout = LOOK_AROUND_NS;
@@ -600,10 +601,11 @@ static int wait_in_flight(struct dio_file *file, enum kp_inode_count count)
 			break;
 		if (!look_around(file, timed_out, &timeout))
 			return -ECANCELED;
-		slept = kp_futex_wait(&inode->dio_futex, seen, timeout) ? slept + timeout : 0;
-		timed_out = slept >= LOOK_AROUND_NS;
+		kp_futex_wait(&inode->dio_futex, seen, timeout);
+		/* Those that live may wake us all the time. */
+		timed_out = kp_now_ns() - since >= LOOK_AROUND_NS;
 		if (timed_out)
-			slept = 0;
+			since = kp_now_ns();
 	}
 	begin_count(file->lock);
 	kp_count_time(&file->lock->stage.counters[DIO_WAIT], kp_now_ns() - start);
@@ -625,6 +627,14 @@ static void wait_for_end(struct dio_lock *lock, const bool *ended)
 }
 
 /* ---- taking and releasing ------------------------------------------------------------------ */
+
+/* How an I/O came through. */
+struct passage {
+	enum dio_class class; /* what it is to the inode */
+	enum dio_mode mode;   /* what it holds */
+	bool aio_mutex;	      /* and this */
+	bool demotes;	      /* X was taken to look only */
+};
 
 static enum kp_rwsem_mode rwsem_mode(enum dio_mode mode)
 {
@@ -668,49 +678,102 @@ static int give_up_shared(struct dio_file *file)
 	return ret;
 }
 
-/* Take the lock and do what is to be done under it. On success *mode is what is then held. */
-static int take_by_rule(struct dio_file *file, const struct dio_rule *rule, bool async,
-			enum dio_mode *mode)
+/*
+ * Take the lock as @passage->class wants it, and look again: size and blocks may have changed while
+ * we waited. The kernel decides under the lock; who has it exclusive keeps it so.
+ */
+static int take_by_class(struct dio_file *file, const struct kp_bio *bio, struct passage *passage)
 {
-	bool drains = rule->flags & DRAINS || (async && rule->flags & AIO_DRAINS);
-	int ret = 0;
+	const struct dio_row *row = file->lock->row;
+	const struct dio_rule *rule = &row->rules[passage->class];
+	int ret = rule->flags & RETAKES ? give_up_shared(file) : 0;
 
-	*mode = rule->mode;
-	if (rule->mode == UNLOCKED)
-		return 0;
-	if (rule->flags & RETAKES)
-		ret = give_up_shared(file);
 	if (!ret)
 		ret = take(file, rule->mode);
 	if (ret)
 		return ret;
-	if (drains)
+	passage->mode = rule->mode;
+	passage->demotes = rule->flags & DEMOTES;
+	passage->class = classify(row, file->inode, bio);
+	if (passage->mode == EXCLUSIVE || row->rules[passage->class].mode != EXCLUSIVE)
+		return 0;
+	release(file, SHARED);
+	kp_count(&file->lock->stage.counters[RETAKEN], 1);
+	ret = take(file, EXCLUSIVE);
+	passage->mode = ret ? UNLOCKED : EXCLUSIVE;
+	passage->class = classify(row, file->inode, bio);
+	return ret;
+}
+
+/* XFS downgrades too when it finds that it need not have taken it exclusive. */
+static bool demotes(const struct passage *passage, const struct dio_rule *rule)
+{
+	return rule->flags & DEMOTES || (rule->mode == SHARED && passage->demotes);
+}
+
+/*
+ * A read that takes no lock, while somebody punches a hole: as reads without dioread_nolock. ext4
+ * looks at EXT4_STATE_DIOREAD_LOCK for that, btrfs at BTRFS_INODE_READDIO_NEED_LOCK.
+ */
+static int take_until_submitted(struct dio_file *file, struct passage *passage)
+{
+	int ret = take(file, EXCLUSIVE);
+
+	if (!ret)
+		passage->mode = EXCLUSIVE;
+	return ret;
+}
+
+/* Take the lock and do what is to be done under it. On success passage->mode is then held. */
+static int take_lock(struct dio_file *file, const struct kp_bio *bio, bool async,
+		     struct passage *passage)
+{
+	const struct dio_rule *rule = &file->lock->row->rules[passage->class];
+	int ret;
+
+	passage->mode = UNLOCKED;
+	if (rule->mode == UNLOCKED)
+		return kp_inode_reads_locked(file->inode) ? take_until_submitted(file, passage) : 0;
+	ret = take_by_class(file, bio, passage);
+	if (ret)
+		return ret;
+	rule = &file->lock->row->rules[passage->class];
+	if (passage->class == PUNCH)
+		kp_inode_lock_reads(file->inode, file->job);
+	if (rule->flags & DRAINS || (async && rule->flags & AIO_DRAINS))
 		ret = wait_in_flight(file, KP_INODE_DIO);
+	if (ret && passage->class == PUNCH)
+		kp_inode_resume_reads(file->inode, file->job);
 	if (ret || rule->flags & DROPS) {
-		release(file, rule->mode);
-		*mode = UNLOCKED;
-	} else if (rule->flags & DEMOTES) {
+		release(file, passage->mode);
+		passage->mode = UNLOCKED;
+	} else if (passage->mode == EXCLUSIVE && demotes(passage, rule)) {
 		kp_rwsem_downgrade(&file->rwsem);
 		kp_count(&file->lock->stage.counters[DOWNGRADES], 1);
-		*mode = SHARED;
+		passage->mode = SHARED;
 	}
 	return ret;
 }
 
-/* What comes before i_rwsem. */
-static int enter(struct dio_file *file, const struct dio_rule *rule, bool async,
-		 enum dio_mode *mode)
+/* What comes before i_rwsem, by what the I/O is then; and the lock. */
+static int enter(struct dio_file *file, const struct kp_bio *bio, bool async,
+		 struct passage *passage)
 {
-	bool mutex = async && rule->flags & AIO_MUTEX;
-	int ret = mutex ? kp_rwsem_down(&file->aio_mutex, KP_RWSEM_WRITE) : 0;
+	const struct dio_rule *rule;
+	int ret = 0;
 
+	passage->class = classify(file->lock->row, file->inode, bio);
+	rule = &file->lock->row->rules[passage->class];
+	passage->aio_mutex = async && rule->flags & AIO_MUTEX;
+	if (passage->aio_mutex)
+		ret = kp_rwsem_down(&file->aio_mutex, KP_RWSEM_WRITE);
 	if (ret)
 		return ret;
 	if (async && rule->flags & AIO_UNWRITTEN)
 		ret = wait_in_flight(file, KP_INODE_UNWRITTEN);
 	if (!ret)
-		ret = take_by_rule(file, rule, async, mode);
-	if (ret && mutex)
+		ret = take_lock(file, bio, async, passage);
+	if (ret && passage->aio_mutex)
 		kp_rwsem_up(&file->aio_mutex, KP_RWSEM_WRITE);
 	return ret;
 }
@@ -730,7 +793,7 @@ static void note_blocks(const struct dio *dio, const struct kp_bio *bio)
 	if (dio->class != PUNCH && dio->class != OVERWRITE)
 		kp_inode_set_blocks(inode, arena, dio->pos, size, KP_BLOCKS_WRITTEN);
 	if (dio->class == PUNCH)
-		kp_inode_set_blocks(inode, arena, dio->pos, size, KP_BLOCKS_HOLE);
+		kp_inode_punch(inode, arena, dio->pos, size);
 	else
 		kp_inode_extend(inode, dio->pos + size);
 }
@@ -755,6 +818,8 @@ static void dio_end_io(struct kp_bio *bio)
 	if (dio->unwritten)
 		kp_inode_end(file->inode, file->job, KP_INODE_UNWRITTEN);
 	kp_inode_end(file->inode, file->job, KP_INODE_DIO);
+	if (dio->class == PUNCH)
+		kp_inode_resume_reads(file->inode, file->job);
 	if (dio->hold) {
 		end_hold(file->lock, dio->hold, dio->since_ns);
 		release(file, dio->hold);
@@ -770,7 +835,7 @@ static void dio_end_io(struct kp_bio *bio)
 
 /* ---- submission ---------------------------------------------------------------------------- */
 
-static struct dio *new_dio(struct dio_file *file, struct kp_bio *bio, enum dio_class class)
+static struct dio *new_dio(struct dio_file *file, struct kp_bio *bio)
 {
 	struct dio *dio = kp_pool_get(&file->lock->dios);
 
@@ -782,7 +847,6 @@ static struct dio *new_dio(struct dio_file *file, struct kp_bio *bio, enum dio_c
 		.private = bio->private,
 		.pos = bio->iter.pos,
 		.size = bio->iter.size,
-		.class = class,
 	};
 	return dio;
 }
@@ -806,22 +870,30 @@ static bool fills_blocks(enum dio_class class)
 	return class == PREALLOCATED || class == HOLE || class == UNALIGNED;
 }
 
+/* Now that it is known what it is: what its end releases. */
+static void set_out(struct dio *dio, const struct passage *passage, const struct dio_rule *rule,
+		    bool async)
+{
+	dio->class = passage->class;
+	dio->unwritten = async && fills_blocks(passage->class);
+	dio->owner_ends = !async && rule->flags & DROPS;
+	dio->since_ns = passage->mode ? begin_hold(dio->file->lock) : 0;
+	if (rule->until == COMPLETION || (rule->until == CALL && !async))
+		dio->hold = passage->mode;
+}
+
 /* One I/O through the lock. */
 static void carry_out(struct dio_lock *lock, struct kp_bio *bio)
 {
 	struct dio_file *file = bio->file->stage_data[lock->stage.index];
-	enum dio_class class = classify(lock->row, file->inode, bio);
-	const struct dio_rule *rule = &lock->row->rules[class];
 	bool async = !(bio->flags & KP_BIO_SYNC);
-	bool to_end = rule->until == COMPLETION || (rule->until == CALL && !async);
 	bool shared = lock->stage.pipeline->shared;
-	bool retakes = rule->flags & DROPS;
-	bool waits = (async && rule->flags & AIO_WAITS) || (!async && retakes);
-	struct dio *dio = new_dio(file, bio, class);
-	bool ended = false;
-	enum dio_mode mode;
+	struct dio *dio = new_dio(file, bio);
+	const struct dio_rule *rule;
+	struct passage passage;
+	bool waits, sleeps, retakes, ended = false;
 	uint64_t since;
-	int ret = dio ? enter(file, rule, async, &mode) : -ENOMEM;
+	int ret = dio ? enter(file, bio, async, &passage) : -ENOMEM;
 
 	if (ret) {
 		if (dio)
@@ -829,20 +901,21 @@ static void carry_out(struct dio_lock *lock, struct kp_bio *bio)
 		kp_bio_fail(bio, ret);
 		return;
 	}
-	since = mode ? begin_hold(lock) : 0;
-	dio->unwritten = async && fills_blocks(class);
-	dio->owner_ends = retakes && !async;
-	if (to_end) {
-		dio->hold = mode;
-		dio->since_ns = since;
-	}
+	rule = &lock->row->rules[passage.class];
+	retakes = rule->flags & DROPS;
+	waits = (async && rule->flags & AIO_WAITS) || (!async && retakes);
+	set_out(dio, &passage, rule, async);
+	since = dio->hold ? 0 : dio->since_ns;
+	sleeps = dio->hold == EXCLUSIVE;
 	/* In a shared pipeline others may end it at any time: no look back unless we wait. */
 	if (waits || !shared)
 		dio->ended = &ended;
-	if (shared && mode == EXCLUSIVE && to_end)
+	if (shared && sleeps)
 		kp_rwsem_sleeping(&file->rwsem);
+	if (dio->hold)
+		passage.mode = UNLOCKED; /* no longer ours */
 	submit(file, dio, bio);
-	if (!shared && !ended && mode == EXCLUSIVE && to_end)
+	if (!shared && !ended && sleeps)
 		kp_rwsem_sleeping(&file->rwsem);
 	if (async && rule->flags & AIO_UNWRITTEN_AFTER)
 		wait_in_flight(file, KP_INODE_UNWRITTEN);
@@ -850,13 +923,13 @@ static void carry_out(struct dio_lock *lock, struct kp_bio *bio)
 		wait_for_end(lock, &ended);
 	else if (!shared && !ended)
 		dio->ended = NULL;
-	if (mode && !to_end) {
-		end_hold(lock, mode, since);
-		release(file, mode);
+	if (passage.mode) {
+		end_hold(lock, passage.mode, since);
+		release(file, passage.mode);
 	}
 	if (retakes && !take(file, EXCLUSIVE))
 		release(file, EXCLUSIVE);
-	if (async && rule->flags & AIO_MUTEX)
+	if (passage.aio_mutex)
 		kp_rwsem_up(&file->aio_mutex, KP_RWSEM_WRITE);
 	if (retakes && !async)
 		pass_on(dio, bio);

@@ -2,7 +2,7 @@
 /*
  * The flusher of a device: wb_workfn() and what it calls. Every pipeline that has a file of the
  * device open has a thread for it; the one that holds the role works, through a pipeline of its
- * own, the others look twice a second whether the role is free. Files are opened by their path,
+ * own, the others look four times a second whether the role is free. Files are opened by their path,
  * or, when that has gone, through the process that has them open.
  */
 #include <fcntl.h>
@@ -14,32 +14,40 @@
 #define STANDBY_NS    250000000u
 #define LOOK_NS	      100000000u
 #define REAP_EVERY_NS 500000000u
+#define DYING_NS      20000000u
+#define GIVE_UP_NS    2000000000u /* a file that cannot be opened, and nobody uses, is kept so long */
 #define NR_REQUESTS   128u
+#define OPEN_FILES    32u
+
+/* A descriptor of our own. */
+struct flusher_file {
+	struct cache_file *file; /* NULL: none */
+	struct kp_file *kp_file;
+	uint64_t used;
+};
 
 struct flusher {
 	struct flusher_config config;
 	struct kp_pipeline_config pipeline;
 	pthread_t thread;
-	uint32_t state; /* atomic; enum flusher_state */
-	uint32_t event; /* futex: the state changed */
-	int start_error;
-	struct kp_pipeline *pl;
+	uint32_t event;		/* futex: 'stop' was set */
+	bool stop;		/* atomic */
+	struct kp_pipeline *pl; /* made when there is something to do */
 	struct writeback wb;
-	struct kp_file **files; /* by id */
-	uint32_t turn;		/* the file whose turn it is */
+	struct flusher_file files[OPEN_FILES]; /* those used last */
+	uint64_t uses;
+	uint32_t turn; /* the file whose turn it is */
 	uint64_t next_periodic;
-	uint64_t next_reap;
+	uint64_t next_look;
 	/* What flusher_stop() wants, and the answer. */
 	struct cache_file *const *last;
 	unsigned int nr_last;
 	int error;
 };
 
-enum flusher_state { STARTING, RUNNING, STOPPING };
-
 static bool stopping(const struct flusher *flusher)
 {
-	return __atomic_load_n(&flusher->state, __ATOMIC_ACQUIRE) == STOPPING;
+	return __atomic_load_n(&flusher->stop, __ATOMIC_ACQUIRE);
 }
 
 void flusher_wake(struct cache_bdi *bdi)
@@ -51,55 +59,141 @@ void flusher_wake(struct cache_bdi *bdi)
 
 /* ---- files --------------------------------------------------------------------------------- */
 
-static struct kp_file *open_as(struct flusher *flusher, const struct cache_file *file,
-			       const char *path)
+static bool is_null(const struct flusher *flusher)
 {
-	struct kp_file *kp_file;
+	return flusher->pl->device->ops == &kp_null_device;
+}
+
+/* Return: 0; -ENOENT: what has that name is not the file; another -errno. */
+static int open_as(struct flusher *flusher, const struct cache_file *file, const char *path,
+		   struct kp_file **kp_file)
+{
+	int ret;
 
 	if (!file->is_null && access(path, W_OK))
-		return NULL;
-	if (kp_file_open(flusher->pl, path, O_RDWR, cache_load(&file->size), &kp_file))
-		return NULL;
-	if (!memcmp(&kp_file->key, &file->key, sizeof(file->key)) &&
-	    !cache_guard(flusher->config.cache, kp_file))
-		return kp_file;
-	kp_file_close(kp_file); /* another file of that name */
-	return NULL;
+		return errno == ENOTDIR ? -ENOENT : -errno;
+	ret = kp_file_open(flusher->pl, path, O_RDWR, cache_load(&file->size), kp_file);
+	if (ret)
+		return ret;
+	ret = -ENOENT;
+	if (!memcmp(&(*kp_file)->key, &file->key, sizeof(file->key)))
+		ret = cache_guard(flusher->config.cache, *kp_file);
+	if (ret)
+		kp_file_close(*kp_file);
+	return ret;
 }
 
-/* The descriptor of a job that has the file open. */
-static struct kp_file *open_through_user(struct flusher *flusher, const struct cache_file *file)
+/* By the descriptor of a job that has the file open. Return: -ENOENT: nobody has. */
+static int open_through_user(struct flusher *flusher, const struct cache_file *file,
+			     struct kp_file **kp_file)
 {
 	struct page_cache *cache = flusher->config.cache;
-	struct kp_file *kp_file = NULL;
+	uint32_t nr = __atomic_load_n(&cache->nr_users, __ATOMIC_ACQUIRE);
+	int ret = -ENOENT;
 	char path[64];
 
-	for (uint32_t i = 0; i < cache->nr_users && !kp_file; i++) {
-		if (!file->users[i].opens)
+	for (uint32_t i = 0; i < nr && ret == -ENOENT; i++) {
+		if (!__atomic_load_n(&file->users[i].opens, __ATOMIC_RELAXED))
 			continue;
 		snprintf(path, sizeof(path), "/proc/%d/fd/%d", cache->users[i].pid,
-			 file->users[i].fd);
-		kp_file = open_as(flusher, file, path);
+			 __atomic_load_n(&file->users[i].fd, __ATOMIC_RELAXED));
+		ret = open_as(flusher, file, path, kp_file);
 	}
-	return kp_file;
+	return ret;
 }
 
-/* Our own descriptor of a file. NULL: it is no more, and its pages go with it. */
-static struct kp_file *file_of(struct flusher *flusher, struct cache_file *file)
+/* Return: 0; -ENOENT; -EXDEV: a null device's file, and ours is a real one, or the reverse. */
+static int open_file(struct flusher *flusher, const struct cache_file *file,
+		     struct kp_file **kp_file)
 {
-	struct kp_file **slot = &flusher->files[file->id - 1];
+	int ret, other;
 
-	if (!*slot)
-		*slot = open_as(flusher, file, file->path);
-	if (!*slot)
-		*slot = open_through_user(flusher, file);
-	if (!*slot) {
-		cache_lock(flusher->config.cache, file);
-		cache_drop_all(flusher->config.cache, file);
-		cache_unlock(file);
-		cache_wake(file);
+	if (file->is_null != is_null(flusher))
+		return -EXDEV;
+	ret = open_as(flusher, file, file->path, kp_file);
+	if (!ret)
+		return 0;
+	other = open_through_user(flusher, file, kp_file);
+	return other == -ENOENT ? ret : other;
+}
+
+static void close_file(struct flusher_file *slot)
+{
+	if (slot->file)
+		kp_file_close(slot->kp_file);
+	slot->file = NULL;
+}
+
+/* The place of @file, or one for it: that of the file that was used longest ago. */
+static struct flusher_file *find_slot(struct flusher *flusher, const struct cache_file *file)
+{
+	struct flusher_file *oldest = &flusher->files[0];
+
+	for (unsigned int i = 0; i < OPEN_FILES; i++) {
+		struct flusher_file *slot = &flusher->files[i];
+
+		if (slot->file == file)
+			return slot;
+		if (!slot->file || (oldest->file && slot->used < oldest->used))
+			oldest = slot;
 	}
-	return *slot;
+	close_file(oldest);
+	return oldest;
+}
+
+/* The file is no more, and its pages go with it; or, with an error, they are given up. */
+static void drop_pages(struct flusher *flusher, struct cache_file *file, int error)
+{
+	struct page_cache *cache = flusher->config.cache;
+
+	cache_lock(cache, file);
+	if (error) {
+		cache_count(flusher->wb.counters, CACHE_FAILED_BYTES,
+			    file->nr_dirty * KP_PAGE_SIZE);
+		cache_set_error(file, -EIO);
+	}
+	cache_drop_all(cache, file);
+	cache_unlock(file);
+	cache_wake(file);
+	cache_futex_wake(&cache->balance);
+}
+
+/* It cannot be opened: say so, once, and keep it. */
+static void note_unopened(struct cache_file *file, int error)
+{
+	if (error == -EXDEV || cache_load(&file->unopened_ns))
+		return;
+	kp_log("%s: cannot be opened for writeback: %s; its dirty pages are kept, to be tried "
+	       "again",
+	       file->path, strerror(-error));
+	__atomic_store_n(&file->unopened_ns, kp_now_ns(), __ATOMIC_RELEASE);
+}
+
+/* A descriptor of our own. Return: 0; -ENOENT: it is no more, its pages are dropped; -errno. */
+static int file_of(struct flusher *flusher, struct cache_file *file, struct kp_file **kp_file)
+{
+	struct flusher_file *slot = find_slot(flusher, file);
+	int ret = 0;
+
+	slot->used = ++flusher->uses;
+	if (!slot->file) {
+		ret = open_file(flusher, file, &slot->kp_file);
+		if (ret == -EMFILE || ret == -ENFILE) {
+			for (unsigned int i = 0; i < OPEN_FILES; i++)
+				close_file(&flusher->files[i]);
+			ret = open_file(flusher, file, &slot->kp_file);
+		}
+	}
+	if (ret == -ENOENT) {
+		drop_pages(flusher, file, 0);
+	} else if (ret) {
+		note_unopened(file, ret);
+	} else {
+		slot->file = file;
+		*kp_file = slot->kp_file;
+		__atomic_store_n(&file->unopened_ns, 0, __ATOMIC_RELAXED);
+	}
+	return ret;
 }
 
 /* ---- work ---------------------------------------------------------------------------------- */
@@ -127,15 +221,33 @@ static struct cache_file *next_file(struct flusher *flusher)
 	return NULL;
 }
 
-/* A budget for the next dirty file. Return: pages written. */
+/* A budget for the next dirty file that can be opened. Return: pages written. */
 static uint64_t write_some(struct flusher *flusher)
 {
-	struct cache_file *file = next_file(flusher);
-	struct kp_file *kp_file = file ? file_of(flusher, file) : NULL;
+	uint32_t nr = __atomic_load_n(&flusher->config.cache->nr_files, __ATOMIC_ACQUIRE);
 
-	if (!kp_file)
-		return 0;
-	return writeback_pass(&flusher->wb, file, kp_file, flusher->config.nr_to_write);
+	for (uint32_t i = 0; i < nr; i++) {
+		struct cache_file *file = next_file(flusher);
+		struct kp_file *kp_file;
+
+		if (!file)
+			break;
+		if (!file_of(flusher, file, &kp_file))
+			return writeback_pass(&flusher->wb, file, kp_file,
+					      flusher->config.nr_to_write);
+	}
+	return 0;
+}
+
+/* All of a file, a budget at a time. */
+static void write_file(struct flusher *flusher, struct cache_file *file, struct kp_file *kp_file)
+{
+	uint64_t left = cache_load(&file->nr_dirty), written;
+
+	do {
+		written = writeback_pass(&flusher->wb, file, kp_file, flusher->config.nr_to_write);
+		left -= kp_min(left, written);
+	} while (left && written && !stopping(flusher));
 }
 
 /* wb_check_old_data_flush(): files that have been dirty for too long. */
@@ -148,20 +260,59 @@ static void write_old(struct flusher *flusher, uint64_t now)
 	for (uint32_t i = 0; i < nr && !stopping(flusher); i++) {
 		struct cache_file *file = cache->files[i];
 		uint64_t since = cache_load(&file->dirtied_ns);
-		uint64_t left = cache_load(&file->nr_dirty), written;
 		struct kp_file *kp_file;
 
-		if (file->bdi != flusher->config.bdi || !since || now < since + expire)
-			continue;
-		kp_file = file_of(flusher, file);
-		if (!kp_file)
+		if (file->bdi != flusher->config.bdi || !since || now < since + expire ||
+		    file_of(flusher, file, &kp_file))
 			continue;
 		__atomic_store_n(&file->dirtied_ns, now, __ATOMIC_RELAXED); /* redirty_tail() */
-		do {
-			written = writeback_pass(&flusher->wb, file, kp_file,
-						 flusher->config.nr_to_write);
-			left -= kp_min(left, written);
-		} while (left && written && !stopping(flusher));
+		write_file(flusher, file, kp_file);
+	}
+}
+
+static bool take_role(struct cache_bdi *bdi)
+{
+	int ret = pthread_mutex_trylock(&bdi->role);
+
+	if (ret == EOWNERDEAD)
+		pthread_mutex_consistent(&bdi->role);
+	return !ret || ret == EOWNERDEAD;
+}
+
+static void write_orphan(struct flusher *flusher, struct cache_file *file)
+{
+	struct kp_file *kp_file;
+	int ret = file_of(flusher, file, &kp_file);
+	uint64_t since = cache_load(&file->unopened_ns);
+
+	if (!ret) {
+		write_file(flusher, file, kp_file);
+	} else if (ret == -EXDEV || (since && kp_now_ns() > since + GIVE_UP_NS)) {
+		kp_log("%s: dirty pages of a job that was killed are given up: %s", file->path,
+		       ret == -EXDEV ? "no job has a device for them" : strerror(-ret));
+		drop_pages(flusher, file, ret);
+	}
+}
+
+/*
+ * Dirty pages whose users were all killed count against everybody's limit: whoever has a flusher
+ * writes them, of other devices too when nobody is left who has one.
+ */
+static void write_orphans(struct flusher *flusher)
+{
+	struct page_cache *cache = flusher->config.cache;
+	uint32_t nr = __atomic_load_n(&cache->nr_files, __ATOMIC_ACQUIRE);
+
+	for (uint32_t i = 0; i < nr && !stopping(flusher); i++) {
+		struct cache_file *file = cache->files[i];
+		bool own = file->bdi == flusher->config.bdi;
+
+		if (!cache_load(&file->nr_dirty) || cache_in_use(cache, file) ||
+		    (!own && !take_role(file->bdi)))
+			continue;
+		write_orphan(flusher, file);
+		if (!own)
+			pthread_mutex_unlock(&file->bdi->role);
 	}
 }
 
@@ -181,6 +332,18 @@ static void sleep_for_work(struct flusher *flusher, uint32_t seen)
 	__atomic_store_n(&bdi->sleeping, 0, __ATOMIC_SEQ_CST);
 }
 
+/* Now and then: who was killed, and what it left. */
+static void look_around(struct flusher *flusher, uint64_t now)
+{
+	bool dying;
+
+	if (now < flusher->next_look)
+		return;
+	dying = cache_reap_users(flusher->config.cache);
+	flusher->next_look = now + (dying ? DYING_NS : REAP_EVERY_NS);
+	write_orphans(flusher);
+}
+
 static void work(struct flusher *flusher)
 {
 	struct page_cache *cache = flusher->config.cache;
@@ -190,14 +353,11 @@ static void work(struct flusher *flusher)
 
 	if (over_background(cache))
 		written = write_some(flusher);
+	now = kp_now_ns();
+	look_around(flusher, now);
 	if (written) {
 		kp_pipeline_poll(flusher->pl);
 		return;
-	}
-	now = kp_now_ns();
-	if (now >= flusher->next_reap) {
-		cache_reap_users(cache);
-		flusher->next_reap = now + REAP_EVERY_NS;
 	}
 	if (interval && now >= flusher->next_periodic) {
 		flusher->next_periodic = now + interval;
@@ -206,39 +366,105 @@ static void work(struct flusher *flusher)
 	sleep_for_work(flusher, seen);
 }
 
+/* Is anything left of a file, or an error that nobody was told of? */
+static bool has_left(struct page_cache *cache, struct cache_file *file)
+{
+	bool left;
+
+	cache_lock(cache, file);
+	left = file->nr_dirty || file->nr_writeback || cache_padded(file) ||
+	       cache_sample_error(file) != file->error_seq;
+	cache_unlock(file);
+	return left;
+}
+
+/* Write back what is left of a file. Return: 0, or why it is not on the device. */
+static int write_last_file(struct flusher *flusher, struct cache_file *file)
+{
+	struct page_cache *cache = flusher->config.cache;
+	struct kp_file *kp_file;
+	uint32_t since;
+	int ret;
+
+	if (!has_left(cache, file))
+		return 0;
+	cache_lock(cache, file);
+	since = cache_sample_error(file);
+	cache_unlock(file);
+	ret = file_of(flusher, file, &kp_file);
+	while (ret && ret != -ENOENT && kp_now_ns() < cache_load(&file->unopened_ns) + GIVE_UP_NS) {
+		usleep(LOOK_NS / 1000);
+		ret = file_of(flusher, file, &kp_file);
+	}
+	if (ret == -ENOENT)
+		return 0;
+	if (ret) {
+		drop_pages(flusher, file, ret);
+		return ret;
+	}
+	ret = writeback_range(&flusher->wb, file, kp_file, 0, UINT64_MAX);
+	cache_stamp(cache, file, kp_file);
+	cache_lock(cache, file);
+	if (!ret)
+		ret = cache_check_error(file, &since);
+	cache_unlock(file);
+	return ret;
+}
+
+/* ---- the thread ---------------------------------------------------------------------------- */
+
+/* Make the pipeline, when it is needed first. 0 or -errno. */
+static int set_up(struct flusher *flusher)
+{
+	const struct flusher_config *config = &flusher->config;
+	int ret;
+
+	if (flusher->pl)
+		return 0;
+	ret = kp_pipeline_create(&flusher->pl, &flusher->pipeline);
+	if (ret) {
+		flusher->pl = NULL;
+		return ret;
+	}
+	flusher->wb.variant = config->variant;
+	flusher->wb.wrap_fault = config->wrap_fault;
+	ret = writeback_init(&flusher->wb, config->cache, config->user, flusher->pl,
+			     flusher->pl->first, flusher->pl->slot->values + config->counters_at);
+	if (ret) {
+		kp_pipeline_destroy(flusher->pl);
+		writeback_exit(&flusher->wb);
+		memset(&flusher->wb, 0, sizeof(flusher->wb));
+		flusher->pl = NULL;
+	}
+	return ret;
+}
+
 /* The late flush: what nobody synced, when nobody is left to. */
 static void write_last(struct flusher *flusher)
 {
-	uint64_t *counters = flusher->wb.counters;
-	uint64_t from = kp_now_ns();
-	uint64_t before = counters[CACHE_WRITEBACK_BYTES];
+	uint64_t from = kp_now_ns(), before = 0, *counters;
+	bool left = false;
+	int ret;
 
+	for (unsigned int i = 0; i < flusher->nr_last; i++)
+		left |= has_left(flusher->config.cache, flusher->last[i]);
+	if (!left)
+		return;
+	ret = set_up(flusher);
+	if (ret) {
+		flusher->error = ret;
+		kp_log("late writeback is not possible: %s", strerror(-ret));
+		return;
+	}
+	counters = flusher->wb.counters;
+	before = counters[CACHE_WRITEBACK_BYTES];
 	for (unsigned int i = 0; i < flusher->nr_last; i++) {
-		struct cache_file *file = flusher->last[i];
-		struct kp_file *kp_file;
-		uint32_t since;
-		int ret;
-
-		cache_lock(flusher->config.cache, file);
-		since = cache_sample_error(file);
-		cache_unlock(file);
-		if (!cache_load(&file->nr_dirty) && !cache_load(&file->nr_writeback) &&
-		    !cache_padded(file) && since == file->error_seq)
-			continue;
-		kp_file = file_of(flusher, file);
-		if (!kp_file)
-			continue;
-		ret = writeback_range(&flusher->wb, file, kp_file, 0, UINT64_MAX);
-		cache_stamp(flusher->config.cache, file, kp_file);
-		cache_lock(flusher->config.cache, file);
-		if (!ret)
-			ret = cache_check_error(file, &since);
-		cache_unlock(file);
+		ret = write_last_file(flusher, flusher->last[i]);
 		if (!ret)
 			continue;
 		kp_log("%s: late writeback failed: %s; some of what was written is not on the "
 		       "device",
-		       file->path, strerror(-ret));
+		       flusher->last[i]->path, strerror(-ret));
 		if (!flusher->error)
 			flusher->error = ret;
 	}
@@ -247,51 +473,16 @@ static void write_last(struct flusher *flusher)
 		cache_count(counters, CACHE_LATE_NS, kp_now_ns() - from);
 }
 
-/* ---- the thread ---------------------------------------------------------------------------- */
-
-static int set_up(struct flusher *flusher)
-{
-	const struct flusher_config *config = &flusher->config;
-	int ret;
-
-	flusher->files = calloc(CACHE_MAX_FILES, sizeof(*flusher->files));
-	if (!flusher->files)
-		return -ENOMEM;
-	ret = kp_pipeline_create(&flusher->pl, &flusher->pipeline);
-	if (ret)
-		return ret;
-	flusher->wb.variant = config->variant;
-	flusher->wb.wrap_fault = config->wrap_fault;
-	return writeback_init(&flusher->wb, config->cache, config->user, flusher->pl,
-			      flusher->pl->first, flusher->pl->slot->values + config->counters_at);
-}
-
 static void tear_down(struct flusher *flusher)
 {
-	if (flusher->pl) {
-		writeback_drain(&flusher->wb);
-		kp_pipeline_destroy(flusher->pl);
-	}
+	if (!flusher->pl)
+		return;
+	writeback_drain(&flusher->wb);
+	kp_pipeline_destroy(flusher->pl);
 	writeback_exit(&flusher->wb);
-	free(flusher->files);
 }
 
-static bool take_role(struct cache_bdi *bdi)
-{
-	int ret = pthread_mutex_trylock(&bdi->role);
-
-	if (ret == EOWNERDEAD)
-		pthread_mutex_consistent(&bdi->role);
-	return !ret || ret == EOWNERDEAD;
-}
-
-static void set_state(struct flusher *flusher, enum flusher_state state)
-{
-	__atomic_store_n(&flusher->state, state, __ATOMIC_RELEASE);
-	cache_futex_wake(&flusher->event);
-}
-
-/* Sleep until the state changes. */
+/* Sleep until we are to stop, or a while. */
 static void stand_by(struct flusher *flusher)
 {
 	uint32_t seen = __atomic_load_n(&flusher->event, __ATOMIC_ACQUIRE);
@@ -300,29 +491,41 @@ static void stand_by(struct flusher *flusher)
 		cache_futex_wait(&flusher->event, seen, STANDBY_NS);
 }
 
+/* Become the flusher, if nobody else is. */
+static bool begin_work(struct flusher *flusher)
+{
+	struct cache_bdi *bdi = flusher->config.bdi;
+	int ret;
+
+	if (!take_role(bdi))
+		return false;
+	ret = set_up(flusher);
+	if (!ret)
+		return true;
+	if (!flusher->error)
+		kp_log("the flusher cannot work: %s", strerror(-ret));
+	flusher->error = ret;
+	pthread_mutex_unlock(&bdi->role);
+	return false;
+}
+
 static void *flusher_main(void *arg)
 {
 	struct flusher *flusher = arg;
-	struct cache_bdi *bdi = flusher->config.bdi;
 	bool role = false;
 
-	flusher->start_error = set_up(flusher);
-	set_state(flusher, RUNNING);
-	while (!flusher->start_error && !stopping(flusher)) {
-		if (role) {
+	while (!stopping(flusher)) {
+		if (role)
 			work(flusher);
-		} else if (take_role(bdi)) {
-			role = true;
-			cache_reap_users(flusher->config.cache);
-		} else {
+		else
+			role = begin_work(flusher);
+		if (!role)
 			stand_by(flusher);
-		}
 	}
-	if (!flusher->start_error)
-		write_last(flusher);
+	write_last(flusher);
 	tear_down(flusher);
 	if (role)
-		pthread_mutex_unlock(&bdi->role);
+		pthread_mutex_unlock(&flusher->config.bdi->role);
 	return NULL;
 }
 
@@ -337,7 +540,7 @@ static void below(struct flusher *flusher, const struct kp_pipeline_config *job)
 	config->synchronous = false;
 	config->terminate = NULL; /* what was written goes out, however the job ends */
 	config->device.null.synchronous = false;
-	if (!strcmp(config->device.backend, "psync"))
+	if (strcmp(config->device.backend, "null"))
 		config->device.backend = "libaio";
 	/* Counters of its own thread, which count for the same job. */
 	if (job->slot) {
@@ -357,20 +560,11 @@ int flusher_start(const struct flusher_config *config, struct flusher **result)
 	flusher->config = *config;
 	below(flusher, config->pipeline);
 	ret = -pthread_create(&flusher->thread, NULL, flusher_main, flusher);
-	if (ret) {
+	if (ret)
 		free(flusher);
-		return ret;
-	}
-	while (__atomic_load_n(&flusher->state, __ATOMIC_ACQUIRE) == STARTING)
-		cache_futex_wait(&flusher->event, 0, STANDBY_NS);
-	ret = flusher->start_error;
-	if (ret) {
-		pthread_join(flusher->thread, NULL);
-		free(flusher);
-		return ret;
-	}
-	*result = flusher;
-	return 0;
+	else
+		*result = flusher;
+	return ret;
 }
 
 int flusher_stop(struct flusher *flusher, struct cache_file *const *last, unsigned int nr_last)
@@ -379,7 +573,9 @@ int flusher_stop(struct flusher *flusher, struct cache_file *const *last, unsign
 
 	flusher->last = last;
 	flusher->nr_last = nr_last;
-	set_state(flusher, STOPPING);
+	__atomic_store_n(&flusher->wb.stop, true, __ATOMIC_RELAXED);
+	__atomic_store_n(&flusher->stop, true, __ATOMIC_RELEASE);
+	cache_futex_wake(&flusher->event);
 	flusher_wake(flusher->config.bdi);
 	pthread_join(flusher->thread, NULL);
 	ret = flusher->error;

@@ -4,26 +4,14 @@
 #include <linux/fiemap.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
-#include <sys/statvfs.h>
 
+#include "../core/robust.h"
 #include "inode.h"
 
-#define CHUNK_BLOCKS  (1u << 18)
-#define CHUNK_WORDS   (CHUNK_BLOCKS / 64)
-#define FS_BLOCK_SIZE 4096u /* of a file system, where there is none to ask */
-
-static int init_robust(pthread_mutex_t *lock)
-{
-	pthread_mutexattr_t attr;
-	int ret;
-
-	pthread_mutexattr_init(&attr);
-	pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
-	pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
-	ret = pthread_mutex_init(lock, &attr);
-	pthread_mutexattr_destroy(&attr);
-	return -ret;
-}
+#define CHUNK_BLOCKS   (1u << 18)
+#define CHUNK_WORDS    (CHUNK_BLOCKS / 64)
+#define FS_BLOCK_SIZE  4096u /* of a file system, where there is none to ask */
+#define MAX_BLOCK_SIZE 65536
 
 /* ---- the block map ------------------------------------------------------------------------- */
 
@@ -136,6 +124,16 @@ int kp_inode_set_blocks(struct kp_inode *inode, struct kp_arena *arena, uint64_t
 	return 0;
 }
 
+int kp_inode_punch(struct kp_inode *inode, struct kp_arena *arena, uint64_t pos, uint64_t len)
+{
+	uint64_t first = kp_round_up(pos, inode->block_size);
+	uint64_t end = kp_round_down(pos + len, inode->block_size);
+
+	/* A block that is cut is zeroed in part, and stays. */
+	return first < end ? kp_inode_set_blocks(inode, arena, first, end - first, KP_BLOCKS_HOLE)
+			   : 0;
+}
+
 void kp_inode_extend(struct kp_inode *inode, uint64_t end)
 {
 	uint64_t size = kp_inode_size(inode);
@@ -186,18 +184,28 @@ static int load_blocks(struct kp_inode *inode, const struct kp_file *file)
 	return ret;
 }
 
+/*
+ * s_blocksize, which direct I/O is aligned to. What is larger than any local file system's is a
+ * transfer size, as of NFS.
+ */
+static uint32_t block_size_of(int fd)
+{
+	int size;
+
+	if (ioctl(fd, FIGETBSZ, &size) || size < (int)KP_SECTOR_SIZE || size > MAX_BLOCK_SIZE)
+		return FS_BLOCK_SIZE;
+	return size;
+}
+
 /* The first job: find out what the file is now. */
 static int load_inode(struct kp_inode *inode, const struct kp_file *file)
 {
-	struct statvfs fs;
-
 	inode->size = file->size;
 	inode->block_size = FS_BLOCK_SIZE;
 	inode->all_written = file->fd < 0 || file->block_device;
 	if (inode->all_written)
 		return 0;
-	if (!fstatvfs(file->fd, &fs) && fs.f_bsize)
-		inode->block_size = fs.f_bsize;
+	inode->block_size = block_size_of(file->fd);
 	for (unsigned int i = 0; i < KP_INODE_CHUNKS; i++) {
 		if (inode->chunks[i])
 			memset(inode->chunks[i], 0, sizeof(*inode->chunks[i]));
@@ -210,7 +218,7 @@ static int load_inode(struct kp_inode *inode, const struct kp_file *file)
 static int init_inode(void *object, void *arg)
 {
 	struct kp_inode *inode = object;
-	int ret = init_robust(&inode->lock);
+	int ret = kp_robust_init(&inode->lock);
 
 	(void)arg;
 	if (!ret)
@@ -218,12 +226,6 @@ static int init_inode(void *object, void *arg)
 	if (!ret)
 		ret = kp_rwsem_init(&inode->aio_mutex);
 	return ret;
-}
-
-static void lock_inode(struct kp_inode *inode)
-{
-	if (pthread_mutex_lock(&inode->lock) == EOWNERDEAD)
-		pthread_mutex_consistent(&inode->lock);
 }
 
 static uint32_t job_user(const struct kp_inode *inode, unsigned int job)
@@ -247,6 +249,7 @@ static void bury(struct kp_inode *inode, unsigned int job, struct kp_inode_lost 
 	for (unsigned int i = 0; i < KP_INODE_NR_COUNTS; i++)
 		lost->in_flight +=
 			__atomic_exchange_n(&inode->jobs[job].in_flight[i], 0, __ATOMIC_SEQ_CST);
+	kp_inode_resume_reads(inode, job);
 	kp_futex_wake(&inode->dio_futex, INT_MAX);
 	__atomic_store_n(&inode->jobs[job].user, 0, __ATOMIC_RELEASE);
 }
@@ -268,7 +271,7 @@ struct kp_inode_lost kp_inode_recover(struct kp_inode *inode, struct kp_arena *a
 		any = is_dead(inode, i, arena);
 	if (!any)
 		return lost;
-	lock_inode(inode);
+	kp_robust_lock(&inode->lock);
 	bury_dead(inode, arena, &lost);
 	pthread_mutex_unlock(&inode->lock);
 	return lost;
@@ -317,7 +320,7 @@ int kp_inode_attach(struct kp_file *file, const struct kp_variant *variant,
 	if (ret)
 		return ret;
 	*result = inode = object;
-	lock_inode(inode);
+	kp_robust_lock(&inode->lock);
 	bury_dead(inode, file->pipeline->arena, &lost);
 	ret = attach(inode, file, variant, rules);
 	if (!ret)

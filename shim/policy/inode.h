@@ -42,6 +42,7 @@ struct kp_inode {
 	uint64_t size;		   /* atomic */
 	uint32_t dio_futex;	   /* atomic; bumped when a count went down and somebody waits */
 	uint32_t dio_waiters;	   /* atomic flag */
+	uint64_t locks_reads;	   /* atomic; a bit per job that punches: EXT4_STATE_DIOREAD_LOCK */
 	struct kp_rwsem rwsem;	   /* i_rwsem; i_mutex before 4.7 */
 	struct kp_rwsem aio_mutex; /* ext4_aio_mutex() up to 4.8, taken outside i_rwsem */
 	struct kp_inode_job jobs[KP_RWSEM_JOBS];
@@ -84,6 +85,9 @@ enum kp_blocks kp_inode_blocks(const struct kp_inode *inode, uint64_t pos, uint6
 int kp_inode_set_blocks(struct kp_inode *inode, struct kp_arena *arena, uint64_t pos, uint64_t len,
 			enum kp_blocks blocks);
 
+/* kp_inode_punch - whole blocks of [pos, pos + len) become holes. Any thread. 0 or -ENOMEM. */
+int kp_inode_punch(struct kp_inode *inode, struct kp_arena *arena, uint64_t pos, uint64_t len);
+
 static inline uint64_t kp_inode_size(const struct kp_inode *inode)
 {
 	return __atomic_load_n(&inode->size, __ATOMIC_RELAXED);
@@ -102,6 +106,25 @@ static inline void kp_inode_begin(struct kp_inode *inode, unsigned int job,
 
 /* kp_inode_end - inode_dio_end(). Any thread. */
 void kp_inode_end(struct kp_inode *inode, unsigned int job, enum kp_inode_count count);
+
+/*
+ * kp_inode_lock_reads - from now on direct reads that take no lock do; else a wait for direct I/O in
+ * flight might never end. kp_inode_resume_reads - no longer. By the job, any thread.
+ */
+static inline void kp_inode_lock_reads(struct kp_inode *inode, unsigned int job)
+{
+	__atomic_fetch_or(&inode->locks_reads, 1ull << job, __ATOMIC_SEQ_CST);
+}
+
+static inline void kp_inode_resume_reads(struct kp_inode *inode, unsigned int job)
+{
+	__atomic_fetch_and(&inode->locks_reads, ~(1ull << job), __ATOMIC_SEQ_CST);
+}
+
+static inline bool kp_inode_reads_locked(const struct kp_inode *inode)
+{
+	return __atomic_load_n(&inode->locks_reads, __ATOMIC_SEQ_CST);
+}
 
 /* kp_inode_quiet - is nothing of the kind in flight, of any job? Any thread. */
 bool kp_inode_quiet(const struct kp_inode *inode, enum kp_inode_count count);

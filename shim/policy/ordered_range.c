@@ -15,55 +15,28 @@
 #include "../core/liveness.h"
 #include "ordered_range.h"
 
-#define NR_BUCKETS  1024u
+#define NR_BUCKETS  KP_RANGE_BUCKETS
 #define SPINS	    100u
 #define LOOK_NS	    100000000ull   /* look that often whether who has the range lives */
 #define POLL_NS	    200000ull	   /* and that often for completions of our own */
 #define GIVE_UP_NS  10000000000ull /* after this long, when the run is to end */
 #define DRAIN_START (1ull << 62)   /* where the locks lie that kp_range_open() takes */
 
-struct bucket {
-	/*
-	 * The id of who holds the bucket, or 0. Protects 'head' and the list; nothing nests inside
-	 * it. A dead holder is replaced.
-	 */
-	uint32_t lock;
-	uint32_t wake;	  /* futex: changes when a range was given back that others wait for */
-	uint32_t waiters; /* atomic; how many there may be */
-	struct kp_range *head;
-} __attribute__((aligned(64)));
-
-struct kp_range_table {
-	struct bucket buckets[NR_BUCKETS];
-};
-
-int kp_range_table_get(struct kp_arena *arena, const struct kp_file_key *key,
-		       struct kp_range_table **table)
-{
-	void *object;
-	int ret = kp_arena_object(arena, "ordered_range", key, sizeof(*key),
-				  sizeof(struct kp_range_table), NULL, NULL, &object);
-
-	if (!ret)
-		*table = object;
-	return ret;
-}
-
-static struct bucket *bucket_of(struct kp_range_table *table, uint64_t pos)
+static struct kp_range_bucket *bucket_of(struct kp_range_table *table, uint64_t pos)
 {
 	return &table->buckets[pos / KP_RANGE_GRANULE % NR_BUCKETS];
 }
 
 /* ---- a bucket's lock ----------------------------------------------------------------------- */
 
-static bool try_lock(struct bucket *bucket, uint32_t holder, uint32_t id)
+static bool try_lock(struct kp_range_bucket *bucket, uint32_t holder, uint32_t id)
 {
 	return __atomic_compare_exchange_n(&bucket->lock, &holder, id, false, __ATOMIC_ACQUIRE,
 					   __ATOMIC_RELAXED);
 }
 
 /* Somebody has it, for a few dozen instructions unless it is off the CPU, or dead. */
-static void lock_slowly(const struct kp_range_owner *owner, struct bucket *bucket)
+static void lock_slowly(const struct kp_range_owner *owner, struct kp_range_bucket *bucket)
 {
 	for (unsigned int i = 1; !try_lock(bucket, 0, owner->id); i++) {
 		uint32_t holder;
@@ -81,13 +54,13 @@ static void lock_slowly(const struct kp_range_owner *owner, struct bucket *bucke
 	}
 }
 
-static void lock_bucket(const struct kp_range_owner *owner, struct bucket *bucket)
+static void lock_bucket(const struct kp_range_owner *owner, struct kp_range_bucket *bucket)
 {
 	if (!try_lock(bucket, 0, owner->id))
 		lock_slowly(owner, bucket);
 }
 
-static void unlock_bucket(struct bucket *bucket)
+static void unlock_bucket(struct kp_range_bucket *bucket)
 {
 	__atomic_store_n(&bucket->lock, 0, __ATOMIC_RELEASE);
 }
@@ -100,7 +73,7 @@ static bool conflicts(const struct kp_range *a, const struct kp_range *b)
 }
 
 /* The first in the list before @range that it has to wait for. With the bucket locked. */
-static const struct kp_range *find_blocker(const struct bucket *bucket,
+static const struct kp_range *find_blocker(const struct kp_range_bucket *bucket,
 					   const struct kp_range *range)
 {
 	for (const struct kp_range *r = bucket->head; r != range; r = r->next) {
@@ -111,7 +84,7 @@ static const struct kp_range *find_blocker(const struct bucket *bucket,
 }
 
 /* Append @range; as find_blocker(). With the bucket locked. */
-static const struct kp_range *append(struct bucket *bucket, struct kp_range *range)
+static const struct kp_range *append(struct kp_range_bucket *bucket, struct kp_range *range)
 {
 	const struct kp_range *blocker = NULL;
 	struct kp_range **link;
@@ -124,7 +97,7 @@ static const struct kp_range *append(struct bucket *bucket, struct kp_range *ran
 	return blocker;
 }
 
-static void unlink_range(struct bucket *bucket, const struct kp_range *range)
+static void unlink_range(struct kp_range_bucket *bucket, const struct kp_range *range)
 {
 	struct kp_range **link = &bucket->head;
 
@@ -136,7 +109,7 @@ static void unlink_range(struct bucket *bucket, const struct kp_range *range)
 static void give_back(const struct kp_range_owner *owner, struct kp_range_table *table,
 		      const struct kp_range *range)
 {
-	struct bucket *bucket = bucket_of(table, range->start);
+	struct kp_range_bucket *bucket = bucket_of(table, range->start);
 	bool wake;
 
 	lock_bucket(owner, bucket);
@@ -182,11 +155,18 @@ static bool drained(const struct kp_file *file, uint32_t id)
 	return file->fd < 0 || fcntl(file->fd, F_OFD_GETLK, &lock) || lock.l_type == F_UNLCK;
 }
 
+/* Was it written there? Who died waiting for a part of its range had not begun with any. */
+static bool was_written(const struct kp_range *range)
+{
+	return range->write && __atomic_load_n(&range->first->granted, __ATOMIC_ACQUIRE);
+}
+
 /* Give up what a dead owner had in a bucket. */
-static void bury(struct kp_range_owner *owner, struct bucket *bucket, struct kp_file *file,
-		 uint32_t dead)
+static void bury_in_bucket(struct kp_range_owner *owner, struct kp_range_bucket *bucket,
+			   struct kp_file *file, uint32_t dead)
 {
 	struct kp_range **link = &bucket->head;
+	bool found = false;
 
 	lock_bucket(owner, bucket);
 	while (*link) {
@@ -196,13 +176,34 @@ static void bury(struct kp_range_owner *owner, struct bucket *bucket, struct kp_
 			link = &range->next;
 			continue;
 		}
-		if (range->write)
+		if (was_written(range))
 			owner->lost(owner, file, range->start, range->end);
 		__atomic_store_n(link, range->next, __ATOMIC_RELEASE);
+		found = true;
 	}
-	__atomic_fetch_add(&bucket->wake, 1, __ATOMIC_RELAXED);
+	if (found)
+		__atomic_fetch_add(&bucket->wake, 1, __ATOMIC_RELAXED);
 	unlock_bucket(bucket);
-	syscall(SYS_futex, &bucket->wake, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+	if (found)
+		syscall(SYS_futex, &bucket->wake, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+/*
+ * All that @dead had in the file, if nothing of its I/O can reach it any more. Its ranges lie in
+ * many buckets: who has found it out in one must not wait for it in the next.
+ */
+static void bury(struct kp_range_owner *owner, struct kp_range_table *table, struct kp_file *file,
+		 uint32_t dead)
+{
+	if (!drained(file, dead))
+		return;
+	for (unsigned int i = 0; i < NR_BUCKETS; i++) {
+		struct kp_range_bucket *bucket = &table->buckets[i];
+
+		/* The dead add nothing: a bucket that is empty now has nothing of theirs. */
+		if (__atomic_load_n(&bucket->head, __ATOMIC_ACQUIRE))
+			bury_in_bucket(owner, bucket, file, dead);
+	}
 }
 
 void kp_range_leftover(struct kp_range_table *table,
@@ -210,7 +211,7 @@ void kp_range_leftover(struct kp_range_table *table,
 {
 	for (unsigned int i = 0; i < NR_BUCKETS; i++) {
 		for (struct kp_range *r = table->buckets[i].head; r; r = r->next) {
-			if (r->write)
+			if (was_written(r))
 				visit(arg, r->start, r->end);
 		}
 	}
@@ -219,7 +220,8 @@ void kp_range_leftover(struct kp_range_table *table,
 /* ---- waiting ------------------------------------------------------------------------------- */
 
 /* Sleep until @bucket changes; not long while completions of ours may come in. */
-static void sleep_on(const struct kp_range_owner *owner, struct bucket *bucket, uint32_t seen)
+static void sleep_on(const struct kp_range_owner *owner, struct kp_range_bucket *bucket,
+		     uint32_t seen)
 {
 	struct kp_pipeline *pl = owner->pipeline;
 	bool busy = pl->shared || __atomic_load_n(&pl->device->in_flight, __ATOMIC_RELAXED);
@@ -231,7 +233,7 @@ static void sleep_on(const struct kp_range_owner *owner, struct bucket *bucket, 
 }
 
 /* One turn of a wait for @blocker, the id of who has the range. */
-static int wait_turn(struct kp_range_owner *owner, struct bucket *bucket, uint32_t blocker,
+static int wait_turn(struct kp_range_owner *owner, struct kp_range_bucket *bucket, uint32_t blocker,
 		     uint32_t seen)
 {
 	struct kp_pipeline *pl = owner->pipeline;
@@ -245,11 +247,12 @@ static int wait_turn(struct kp_range_owner *owner, struct bucket *bucket, uint32
 }
 
 /* Wait until nobody before @range in its bucket has what it needs. */
-static int wait_in_bucket(struct kp_range_owner *owner, struct bucket *bucket, struct kp_file *file,
-			  struct kp_range *range)
+static int wait_in_bucket(struct kp_range_owner *owner, struct kp_range_table *table,
+			  struct kp_file *file, struct kp_range *range)
 {
+	struct kp_range_bucket *bucket = bucket_of(table, range->start);
 	struct kp_pipeline *pl = owner->pipeline;
-	uint64_t start = kp_now_ns(), looked = start, now = start;
+	uint64_t start = kp_now_ns(), looked = 0, now = start;
 	int ret = 0;
 
 	__atomic_fetch_add(&bucket->waiters, 1, __ATOMIC_SEQ_CST);
@@ -265,13 +268,14 @@ static int wait_in_bucket(struct kp_range_owner *owner, struct bucket *bucket, s
 		unlock_bucket(bucket);
 		if (!blocker || ret)
 			break;
+		/* At once, since it may be long dead, and then now and again. */
+		if (id != owner->id && now - looked >= LOOK_NS) {
+			looked = now;
+			if (kp_liveness_dead(pl->arena, id))
+				bury(owner, table, file, id);
+		}
 		ret = wait_turn(owner, bucket, id, seen);
 		now = kp_now_ns();
-		if (now - looked >= LOOK_NS) {
-			looked = now;
-			if (kp_liveness_dead(pl->arena, id) && drained(file, id))
-				bury(owner, bucket, file, id);
-		}
 		if (now - start >= GIVE_UP_NS && kp_pipeline_terminating(pl))
 			ret = -EINTR;
 	}
@@ -288,13 +292,14 @@ int kp_range_lock(struct kp_range_owner *owner, struct kp_range_table *table, st
 	/* Upwards, so that two that overlap cannot each wait for what the other has. */
 	for (uint64_t pos = start; pos < end; nr++) {
 		uint64_t granule_end = kp_round_down(pos, KP_RANGE_GRANULE) + KP_RANGE_GRANULE;
-		struct bucket *bucket = bucket_of(table, pos);
+		struct kp_range_bucket *bucket = bucket_of(table, pos);
 		bool free;
 		int ret;
 
 		parts[nr] = (struct kp_range){
 			.start = pos,
 			.end = kp_min(end, granule_end),
+			.first = parts,
 			.owner = owner->id,
 			.write = write,
 		};
@@ -304,12 +309,13 @@ int kp_range_lock(struct kp_range_owner *owner, struct kp_range_table *table, st
 		unlock_bucket(bucket);
 		if (free)
 			continue;
-		ret = wait_in_bucket(owner, bucket, file, &parts[nr]);
+		ret = wait_in_bucket(owner, table, file, &parts[nr]);
 		if (ret) {
 			kp_range_unlock(owner, table, parts, nr + 1);
 			return ret;
 		}
 	}
+	__atomic_store_n(&parts->granted, true, __ATOMIC_RELEASE);
 	return 0;
 }
 

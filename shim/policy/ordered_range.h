@@ -15,30 +15,47 @@
 
 #define KP_RANGE_GRANULE 65536u /* a range is cut here; one step of the lock each */
 
-struct kp_range_table; /* of one file, in the arena */
+#define KP_RANGE_BUCKETS 1024u
 
 /* struct kp_range - the part of a held range that lies in one granule; in the arena. */
 struct kp_range {
 	struct kp_range *next;
-	uint64_t start, end; /* bytes, end excluded */
+	uint64_t start, end;	      /* bytes, end excluded */
+	const struct kp_range *first; /* of the whole range */
 	uint32_t owner;
 	bool write;
+	bool granted; /* atomic; of the first: all parts are free, the I/O may have begun */
 } __attribute__((aligned(64)));
+
+struct kp_range_bucket {
+	/*
+	 * The id of who holds the bucket, or 0. Protects 'head' and the list; nothing nests inside
+	 * it. A dead holder is replaced.
+	 */
+	uint32_t lock;
+	uint32_t wake;	  /* futex: changes when a range was given back that others wait for */
+	uint32_t waiters; /* atomic; how many there may be */
+	struct kp_range *head;
+} __attribute__((aligned(64)));
+
+/* struct kp_range_table - the ranges of one file; in the arena, zeroed. */
+struct kp_range_table {
+	struct kp_range_bucket buckets[KP_RANGE_BUCKETS];
+};
 
 /* struct kp_range_owner - a pipeline that takes ranges. Its own memory. */
 struct kp_range_owner {
 	struct kp_pipeline *pipeline;
 	struct kp_stage *stage; /* waits flush what is below it */
 	uint32_t id;		/* kp_liveness_join() */
-	/* A job died while it wrote [start, end): what is there now is unknown. Owner's thread. */
+	/*
+	 * A job died while it wrote [start, end): what is there now is unknown. Not for what it had
+	 * only waited for. Owner's thread.
+	 */
 	void (*lost)(struct kp_range_owner *owner, struct kp_file *file, uint64_t start,
 		     uint64_t end);
 	uint64_t *wait_ns; /* KP_COUNTER_TIMES: how long a range was not free */
 };
-
-/* kp_range_table_get - find or make the table of a file. 0, -ENOMEM. Any thread. */
-int kp_range_table_get(struct kp_arena *arena, const struct kp_file_key *key,
-		       struct kp_range_table **table);
 
 /*
  * kp_range_open - @owner will do I/O on @file. Others see by a lock far behind its data when the

@@ -15,6 +15,13 @@ static void store(uint64_t *value, uint64_t to)
 	__atomic_store_n(value, to, __ATOMIC_RELAXED);
 }
 
+/* A counter of a file, and with it the total of all files. With the file's lock. */
+static void add(uint64_t *of_file, int64_t *of_all, int64_t nr)
+{
+	store(of_file, *of_file + nr);
+	__atomic_fetch_add(of_all, nr, __ATOMIC_RELAXED);
+}
+
 /* ---- locks and waiting --------------------------------------------------------------------- */
 
 int cache_mutex_init(pthread_mutex_t *mutex)
@@ -48,14 +55,14 @@ static void restore_page(struct page_cache *cache, struct cache_file *file, uint
 		cache_page_put(cache, id);
 		return;
 	}
-	file->nr_pages++;
+	add(&file->nr_pages, &cache->pages, 1);
 	if (page->dirty) {
-		file->nr_dirty++;
+		add(&file->nr_dirty, &cache->dirty, 1);
 		page_index_set(&file->index, page->number, PAGE_DIRTY);
 		page_index_set(&file->index, page->number, PAGE_TOWRITE);
 	}
 	if (page->writeback) {
-		file->nr_writeback++;
+		add(&file->nr_writeback, &cache->writeback, 1);
 		page_index_set(&file->index, page->number, PAGE_WRITEBACK);
 	}
 }
@@ -66,13 +73,14 @@ static void repair_file(struct page_cache *cache, struct cache_file *file)
 	uint32_t nr = __atomic_load_n(&cache->nr_pages, __ATOMIC_ACQUIRE);
 
 	page_index_reset(&file->index);
-	file->nr_pages = 0;
-	file->nr_dirty = 0;
-	file->nr_writeback = 0;
+	add(&file->nr_pages, &cache->pages, -(int64_t)file->nr_pages);
+	add(&file->nr_dirty, &cache->dirty, -(int64_t)file->nr_dirty);
+	add(&file->nr_writeback, &cache->writeback, -(int64_t)file->nr_writeback);
 	for (uint32_t id = 1; id <= nr; id++) {
 		if (__atomic_load_n(&cache_page(cache, id)->file, __ATOMIC_ACQUIRE) == file->id)
 			restore_page(cache, file, id);
 	}
+	file->unclaims++; /* who waits for pages looks again */
 	if (file->nr_dirty && !file->dirtied_ns)
 		store(&file->dirtied_ns, kp_now_ns());
 }
@@ -145,19 +153,32 @@ int cache_find(struct kp_arena *arena, struct page_cache **cache)
 	return ret;
 }
 
+static uint64_t total(const int64_t *value)
+{
+	int64_t now = __atomic_load_n(value, __ATOMIC_RELAXED);
+
+	return now > 0 ? now : 0;
+}
+
 struct cache_totals cache_totals(const struct page_cache *cache)
 {
-	uint32_t nr = __atomic_load_n(&cache->nr_files, __ATOMIC_ACQUIRE);
-	struct cache_totals totals = { 0 };
+	return (struct cache_totals){
+		.dirty = total(&cache->dirty),
+		.writeback = total(&cache->writeback),
+		.pages = total(&cache->pages),
+	};
+}
 
-	for (uint32_t i = 0; i < nr; i++) {
+void cache_recount(struct page_cache *cache)
+{
+	cache->dirty = cache->writeback = cache->pages = 0;
+	for (uint32_t i = 0; i < cache->nr_files; i++) {
 		const struct cache_file *file = cache->files[i];
 
-		totals.dirty += cache_load(&file->nr_dirty);
-		totals.writeback += cache_load(&file->nr_writeback);
-		totals.pages += cache_load(&file->nr_pages);
+		cache->dirty += cache_load(&file->nr_dirty);
+		cache->writeback += cache_load(&file->nr_writeback);
+		cache->pages += cache_load(&file->nr_pages);
 	}
-	return totals;
 }
 
 /* ---- the state of pages -------------------------------------------------------------------- */
@@ -172,7 +193,7 @@ uint32_t cache_add(struct page_cache *cache, struct cache_file *file, uint64_t n
 		cache_page_put(cache, id);
 		return 0;
 	}
-	store(&file->nr_pages, file->nr_pages + 1);
+	add(&file->nr_pages, &cache->pages, 1);
 	return id;
 }
 
@@ -183,7 +204,7 @@ void cache_drop(struct page_cache *cache, struct cache_file *file, uint32_t id)
 	cache_clean(cache, file, id, page->dirty);
 	page->uptodate = 0;
 	page_index_remove(&file->index, page->number);
-	store(&file->nr_pages, file->nr_pages - 1);
+	add(&file->nr_pages, &cache->pages, -1);
 	cache_page_put(cache, id);
 }
 
@@ -192,12 +213,11 @@ void cache_dirty(struct page_cache *cache, struct cache_file *file, uint32_t id,
 	struct cache_page *page = cache_page(cache, id);
 	bool was = page->dirty;
 
-	(void)cache;
 	page->dirty |= mask;
 	if (was)
 		return;
 	page_index_set(&file->index, page->number, PAGE_DIRTY);
-	store(&file->nr_dirty, file->nr_dirty + 1);
+	add(&file->nr_dirty, &cache->dirty, 1);
 	if (!file->dirtied_ns)
 		store(&file->dirtied_ns, kp_now_ns());
 }
@@ -213,7 +233,7 @@ void cache_clean(struct page_cache *cache, struct cache_file *file, uint32_t id,
 		return;
 	page_index_clear(&file->index, page->number, PAGE_DIRTY);
 	page_index_clear(&file->index, page->number, PAGE_TOWRITE);
-	store(&file->nr_dirty, file->nr_dirty - 1);
+	add(&file->nr_dirty, &cache->dirty, -1);
 	if (!file->nr_dirty)
 		store(&file->dirtied_ns, 0);
 }
@@ -224,23 +244,22 @@ void cache_claim(struct page_cache *cache, struct cache_file *file, uint32_t id,
 
 	page->writer = user;
 	page->writeback = page->dirty; /* first: who dies here leaves it in both */
-	cache_clean(cache, file, id, page->dirty);
 	page_index_set(&file->index, page->number, PAGE_WRITEBACK);
-	store(&file->nr_writeback, file->nr_writeback + 1);
+	add(&file->nr_writeback, &cache->writeback, 1);
+	cache_clean(cache, file, id, page->dirty);
 }
 
 void cache_written(struct page_cache *cache, struct cache_file *file, uint32_t id, uint8_t mask)
 {
 	struct cache_page *page = cache_page(cache, id);
 
-	(void)cache;
 	if (!page->writeback)
 		return;
 	page->writeback &= ~mask;
 	if (page->writeback)
 		return;
 	page_index_clear(&file->index, page->number, PAGE_WRITEBACK);
-	store(&file->nr_writeback, file->nr_writeback - 1);
+	add(&file->nr_writeback, &cache->writeback, -1);
 }
 
 void cache_unclaim(struct page_cache *cache, struct cache_file *file, uint32_t id)
@@ -248,7 +267,8 @@ void cache_unclaim(struct page_cache *cache, struct cache_file *file, uint32_t i
 	struct cache_page *page = cache_page(cache, id);
 
 	cache_dirty(cache, file, id, page->writeback);
-	/* A sync that began meanwhile counts on whoever had the page. */
+	/* A sync that began meanwhile counts on whoever had the page: writeback_range() looks. */
+	file->unclaims++;
 	page_index_set(&file->index, page->number, PAGE_TOWRITE);
 	cache_written(cache, file, id, page->writeback);
 }
@@ -263,7 +283,9 @@ void cache_invalidate(struct page_cache *cache, struct cache_file *file, uint64_
 	       number <= last) {
 		struct cache_page *page = cache_page(cache, id);
 
-		if (!page->dirty && !page->writeback && !page->reading)
+		page->uptodate &= page->dirty | page->writeback;
+		page->stale = page->reading;
+		if (!page->uptodate && !page->reading)
 			cache_drop(cache, file, id);
 		number++;
 	}

@@ -24,7 +24,6 @@
 
 #define CACHE_MAX_USERS 8192u /* pipelines */
 #define CACHE_MAX_FILES 4096u
-#define CACHE_MAX_BDIS	256u
 #define PAGES_PER_CHUNK 1024u
 #define CACHE_CHUNKS	(1u << 20) /* 4 TiB */
 
@@ -38,8 +37,8 @@ struct cache_page {
 	uint8_t dirty;
 	uint8_t writeback;
 	uint8_t reading; /* a device writes into them: PG_locked */
+	uint8_t stale;	 /* of those: the device was written meanwhile, what comes in is old */
 	uint8_t referenced;
-	uint8_t pad;
 	uint16_t writer; /* user that has it under writeback */
 	uint16_t reader;
 };
@@ -49,17 +48,20 @@ struct page_chunk {
 	char data[PAGES_PER_CHUNK][KP_PAGE_SIZE];
 };
 
-enum user_state { USER_FREE, USER_LIVE };
+enum user_state {
+	USER_FREE,
+	USER_LIVE,
+	USER_DEAD, /* killed; its process may still be on its way out, its I/O under way */
+};
 
 /* A pipeline with a page cache. */
 struct cache_user {
 	/*
 	 * The lease: held as long as the user lives. Whoever gets it otherwise finds the user
-	 * dead, and requeues what it had under writeback. page_cache.lock and file locks nest
-	 * inside then.
+	 * dead; he looks with page_cache.lock, and holds it for a moment. Any lock nests inside.
 	 */
 	pthread_mutex_t lease;
-	uint32_t state;
+	uint32_t state; /* atomic; enum user_state */
 	int32_t pid;
 };
 
@@ -67,9 +69,11 @@ struct cache_user {
 struct cache_bdi {
 	/* The role: held by the thread that is the flusher. Any lock nests inside. */
 	pthread_mutex_t role;
-	const struct kp_variant *variant; /* of writeback; under page_cache.lock */
-	uint32_t work;			  /* futex: there may be something to do */
-	uint32_t sleeping;		  /* atomic; the flusher waits for work */
+	const struct kp_variant *variant; /* of writeback; under page_cache.lock, as the next two */
+	uint32_t nr_to_write;
+	bool wrap_fault;
+	uint32_t work;	   /* futex: there may be something to do */
+	uint32_t sleeping; /* atomic; the flusher waits for work */
 };
 
 struct cache_limits {
@@ -80,11 +84,17 @@ struct cache_limits {
 	uint32_t dirty_expire_centisecs;
 };
 
-/* A user's relation to a file. Under the file's lock. */
+enum file_use {
+	FILE_UNUSED,
+	FILE_USED,    /* it has had the file open */
+	FILE_LEAVING, /* it writes back what is left, and goes */
+};
+
+/* A user's relation to a file. Changed under the file's lock, atomic: looked at without, too. */
 struct cache_opens {
 	uint32_t opens; /* descriptors */
 	int32_t fd;	/* one of them */
-	uint32_t used;	/* it has had the file open */
+	uint32_t used;	/* enum file_use */
 };
 
 struct cache_file {
@@ -105,11 +115,13 @@ struct cache_file {
 	uint64_t nr_writeback;
 	uint64_t dirtied_ns; /* when it became dirty; 0: clean */
 	uint64_t writeback_index;
-	uint64_t stamp[3]; /* size and times on disk when the last user left */
+	uint64_t unopened_ns; /* atomic; since when a flusher cannot open it; 0: it can */
+	uint64_t stamp[3];    /* size and times on disk when the last user left */
 	/* errseq_t: a number of the latest error, whether anybody was told, and the error. */
 	uint32_t error_seq;
 	bool error_seen;
 	int32_t error;
+	uint32_t unclaims; /* how often a page was claimed and then not written */
 	uint32_t progress; /* futex: some page's reading or writeback ended */
 	uint32_t waiters;  /* atomic */
 	struct cache_bdi *bdi;
@@ -117,7 +129,7 @@ struct cache_file {
 	struct kp_file_key key;
 	/*
 	 * Which pages have their blocks on disk, a bit each, in pieces of 4 KiB made when needed;
-	 * MAP_ALL: all of a piece.
+	 * MAP_ALL: all of a piece. They stay, without their memory when nothing is in them.
 	 */
 	uint8_t **map;
 	uint32_t map_used; /* pieces that may be there */
@@ -142,6 +154,11 @@ struct page_cache {
 	uint32_t nr_files;  /* atomic */
 	uint32_t balance;   /* futex: some writeback ended */
 	uint32_t throttled; /* atomic; who waits for that */
+	/*
+	 * Atomic; what the counters of all files add up to. Who is killed between the two leaves it
+	 * off by a page; it is counted anew when nobody has the cache.
+	 */
+	int64_t dirty, writeback, pages;
 	struct cache_file *files[CACHE_MAX_FILES];
 	/* Protects the free pages: 'free', 'nr_pages', and cache_page.next and .file of them. */
 	pthread_mutex_t pool_lock;
@@ -197,6 +214,9 @@ uint32_t cache_page_get(struct page_cache *cache, struct cache_file *file, uint6
  */
 void cache_pages_prepare(struct page_cache *cache, uint64_t bytes);
 
+/* cache_pages_shrink - give back what the limits no longer allow. With page_cache.lock. */
+void cache_pages_shrink(struct page_cache *cache);
+
 /* cache_page_put - a page that is not in the index becomes free. With the file's lock. */
 void cache_page_put(struct page_cache *cache, uint32_t id);
 
@@ -220,12 +240,18 @@ void cache_leave(struct page_cache *cache, uint16_t user);
 
 /*
  * cache_reap_users - requeue what dead users had under writeback, and forget them. Any user may;
- * meant for once in a while.
+ * meant for once in a while. Return: are there dead whose processes have not gone yet?
  */
-void cache_reap_users(struct page_cache *cache);
+bool cache_reap_users(struct page_cache *cache);
 
-/* cache_user_alive - has it neither left nor been found dead? */
-bool cache_user_alive(const struct page_cache *cache, uint16_t user);
+/* cache_user_state - as of the latest look. */
+enum user_state cache_user_state(const struct page_cache *cache, uint16_t user);
+
+/* cache_agree - 0, or -EINVAL, logged: jobs that share @path ("": the cache) differ in @name. */
+int cache_agree(const char *path, const char *name, uint64_t ours, uint64_t theirs);
+
+/* cache_recount - totals from the counters of all files. Nobody must have the cache. */
+void cache_recount(struct page_cache *cache);
 
 /* cache_lock, cache_unlock - the file's lock; what a dead owner left is repaired. */
 void cache_lock(struct page_cache *cache, struct cache_file *file);
@@ -245,15 +271,23 @@ struct cache_open_options {
 	const char *mapped;  /* "auto", "none" or "all" */
 	uint32_t block_size; /* 0: as the policy has it */
 	bool device_blocks;  /* the file is treated as a block device: initial size by P1 */
+	uint32_t nr_to_write;
+	bool wrap_fault;
 };
 
 /*
- * cache_guard - mark an open file as being in this cache, until it is closed. 0; -EBUSY, logged,
- * when it is in another.
+ * cache_guard - mark an open file as being in this cache, until it is closed. 0; -EBUSY when it is in
+ * another.
  */
 int cache_guard(const struct page_cache *cache, const struct kp_file *kp_file);
 
-/* cache_open - find or make the cached file. 0; -errno, logged. */
+/*
+ * cache_open - find or make the cached file.
+ *
+ * Dirty pages of users that were killed are kept. Return: 0; -EAGAIN when others are to be waited
+ * for, who are about to write back under other options: *@file, if it is not NULL, needs a flusher
+ * then; another -errno, logged.
+ */
 int cache_open(struct page_cache *cache, uint16_t user, struct kp_file *kp_file,
 	       const struct cache_open_options *options, struct cache_file **file);
 
@@ -264,10 +298,17 @@ void cache_stamp(struct page_cache *cache, struct cache_file *file, const struct
 void cache_close(struct page_cache *cache, uint16_t user, struct kp_file *kp_file,
 		 struct cache_file *file);
 
+/* cache_set_use - with the file's lock: how a user without open descriptors stands to it. */
+void cache_set_use(struct cache_file *file, uint16_t user, enum file_use use);
+
+/* cache_in_use - is there a live user of the file, who will see to its dirty pages? */
+bool cache_in_use(const struct page_cache *cache, const struct cache_file *file);
+
 /*
  * cache_forget - the user leaves the file for good. Return: true when it was the last, which
- * writes back what is left.
+ * writes back what is left and then calls cache_forgotten().
  */
+void cache_forgotten(struct page_cache *cache, uint16_t user, struct cache_file *file);
 bool cache_forget(struct page_cache *cache, uint16_t user, struct cache_file *file);
 
 /* The rest of these: with the file's lock. */
@@ -301,7 +342,10 @@ void cache_written(struct page_cache *cache, struct cache_file *file, uint32_t i
 /* cache_drop_all - drop every page, dirty or not, but those that are busy. */
 void cache_drop_all(struct page_cache *cache, struct cache_file *file);
 
-/* cache_invalidate - drop the clean pages among numbers [@first, @last]. */
+/*
+ * cache_invalidate - drop the clean pages among numbers [@first, @last], the clean blocks of others;
+ * what is just being read will not be up to date.
+ */
 void cache_invalidate(struct page_cache *cache, struct cache_file *file, uint64_t first,
 		      uint64_t last);
 
@@ -320,7 +364,7 @@ void cache_clear_mapped(struct page_cache *cache, struct cache_file *file, uint6
 /* cache_wake - tell those who wait for a page of @file. Without the lock. */
 void cache_wake(struct cache_file *file);
 
-/* cache_nr_dirty - dirty pages, and those under writeback, of all files. Any time. */
+/* cache_totals - dirty pages, those under writeback, and all, of all files. Any time. */
 struct cache_totals {
 	uint64_t dirty, writeback, pages;
 };
@@ -347,6 +391,7 @@ struct writeback {
 	uint32_t in_flight; /* atomic; bios of ours */
 	uint16_t user;
 	bool wrap_fault;
+	bool stop; /* atomic; a scan that is not for integrity ends */
 
 	/* The scan that is going on. */
 	bool integrity;

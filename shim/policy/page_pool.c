@@ -80,6 +80,49 @@ void cache_pages_prepare(struct page_cache *cache, uint64_t bytes)
 	}
 }
 
+/* Drop page @id if it is clean. Nobody has the cache. */
+static void drop_clean(struct page_cache *cache, uint32_t id)
+{
+	struct cache_page *page = cache_page(cache, id);
+	struct cache_file *file = page->file ? cache->files[page->file - 1] : NULL;
+
+	if (!file)
+		return;
+	cache_lock(cache, file);
+	if (page->file == file->id && !page->dirty && !page->writeback && !page->reading &&
+	    page_index_find(&file->index, page->number) == id)
+		cache_drop(cache, file, id);
+	cache_unlock(file);
+}
+
+static bool unused_chunk(struct page_cache *cache, uint32_t number)
+{
+	for (uint32_t i = 0; i < PAGES_PER_CHUNK; i++) {
+		if (cache->chunks[number]->pages[i].file)
+			return false;
+	}
+	return true;
+}
+
+void cache_pages_shrink(struct page_cache *cache)
+{
+	uint64_t clean = cache->limits.cache_bytes / KP_PAGE_SIZE;
+	uint32_t first = (max_pages(cache) + PAGES_PER_CHUNK) / PAGES_PER_CHUNK;
+
+	for (uint32_t id = cache->nr_pages; id && cache_totals(cache).pages > clean; id--)
+		drop_clean(cache, id);
+	/* In order, so that the last chunks are not used again. */
+	lock_pool(cache);
+	repair_pool(cache);
+	pthread_mutex_unlock(&cache->pool_lock);
+	for (uint32_t i = first; i < CACHE_CHUNKS && cache->chunks[i]; i++) {
+		if (unused_chunk(cache, i))
+			kp_arena_release(cache->arena, cache->chunks[i]->data,
+					 sizeof(cache->chunks[i]->data));
+	}
+	cache->prepared = kp_min(cache->prepared, first);
+}
+
 /* Give a page to @file: the owner last, since it makes the page its. */
 static void assign(struct cache_page *page, struct cache_file *file, uint64_t number)
 {
@@ -87,6 +130,7 @@ static void assign(struct cache_page *page, struct cache_file *file, uint64_t nu
 	page->dirty = 0;
 	page->writeback = 0;
 	page->reading = 0;
+	page->stale = 0;
 	page->referenced = 1;
 	page->number = number;
 	__atomic_store_n(&page->file, file->id, __ATOMIC_RELEASE);
@@ -149,6 +193,7 @@ static bool evict(struct page_cache *cache, struct cache_file *file, uint64_t nu
 			page->uptodate = 0;
 			page_index_remove(&from->index, page->number);
 			__atomic_store_n(&from->nr_pages, from->nr_pages - 1, __ATOMIC_RELAXED);
+			__atomic_fetch_sub(&cache->pages, 1, __ATOMIC_RELAXED);
 			assign(page, file, number);
 		}
 	}

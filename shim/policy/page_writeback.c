@@ -17,6 +17,7 @@
 #define NR_BIOS	      32768u
 #define WAIT_NS	      100000000u
 #define REAP_EVERY_NS 500000000u
+#define DYING_NS      20000000u /* so often when somebody is on its way out */
 
 /* What a bio of ours is about; its iterator belongs to the stages below. */
 struct cache_io {
@@ -100,8 +101,7 @@ static void look_after_the_dead(struct writeback *wb)
 
 	if (now < wb->reap_at)
 		return;
-	wb->reap_at = now + REAP_EVERY_NS;
-	cache_reap_users(wb->cache);
+	wb->reap_at = now + (cache_reap_users(wb->cache) ? DYING_NS : REAP_EVERY_NS);
 }
 
 static bool has_in_flight(const struct writeback *wb)
@@ -152,6 +152,22 @@ static void page_written(struct cache_io *io, uint32_t id, unsigned int from, un
 	cache_written(io->wb->cache, io->file, id, cache_blocks(io->file, from, to));
 }
 
+/* Who waits for the file, or for dirty pages to become fewer, may go on. */
+static void tell_written(struct writeback *wb, struct cache_file *file)
+{
+	cache_wake(file);
+	__atomic_fetch_add(&wb->cache->balance, 1, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&wb->cache->throttled, __ATOMIC_SEQ_CST))
+		cache_futex_wake(&wb->cache->balance);
+}
+
+/* With the file's lock. */
+static void write_failed(struct cache_io *io, int error)
+{
+	cache_set_error(io->file, error);
+	cache_count(io->wb->counters, CACHE_FAILED_BYTES, io->size);
+}
+
 static void write_end_io(struct kp_bio *bio)
 {
 	struct cache_io *io = bio->private;
@@ -161,19 +177,14 @@ static void write_end_io(struct kp_bio *bio)
 
 	cache_lock(wb->cache, file);
 	for_each_page(io, page_written);
-	if (error) {
-		cache_set_error(file, error);
-		cache_count(wb->counters, CACHE_FAILED_BYTES, io->size);
-	}
+	if (error)
+		write_failed(io, error);
 	if (io->pos + io->size > file->size && !file->is_null)
 		__atomic_store_n(&file->padded, true,
 				 __ATOMIC_RELAXED); /* until somebody cuts it off */
 	cache_unlock(file);
 	end_bio(bio);
-	cache_wake(file);
-	__atomic_fetch_add(&wb->cache->balance, 1, __ATOMIC_SEQ_CST);
-	if (__atomic_load_n(&wb->cache->throttled, __ATOMIC_SEQ_CST))
-		cache_futex_wake(&wb->cache->balance);
+	tell_written(wb, file);
 }
 
 /* Bytes [@pos, @pos + @len) of the pages that were gathered. */
@@ -193,8 +204,9 @@ static void write_piece(struct writeback *wb, uint64_t pos, uint64_t len)
 
 		cache_lock(wb->cache, file);
 		for_each_page(&io, page_written);
-		cache_set_error(file, -EIO);
+		write_failed(&io, -ENOMEM);
 		cache_unlock(file);
+		tell_written(wb, file);
 		return;
 	}
 	bio->op = KP_OP_WRITE;
@@ -232,7 +244,10 @@ static void write_gathered(struct writeback *wb)
 	wb->nr = 0;
 }
 
-/* Cut padding off: the last block was written whole, the file ends within it. */
+/*
+ * Cut padding off: the last block was written whole, the file ends within it. A sync does, and the
+ * late flush: on the way the file may be longer on disk than it is.
+ */
 static void trim_padding(struct writeback *wb, struct cache_file *file, struct kp_file *kp_file)
 {
 	if (!cache_padded(file) || file->block_device || kp_file->fd < 0 || !kp_file->writable)
@@ -252,6 +267,9 @@ static bool scan_next_dirty(void *ctx, uint64_t from, uint64_t *number)
 	enum page_mark mark = wb->integrity ? PAGE_TOWRITE : PAGE_DIRTY;
 	uint32_t id;
 
+	/* A variant that goes on as long as there are dirty pages would keep its job for ever. */
+	if (!wb->integrity && __atomic_load_n(&wb->stop, __ATOMIC_RELAXED))
+		return false;
 	cache_lock(wb->cache, wb->file);
 	id = page_index_next(&wb->file->index, from, mark, number);
 	cache_unlock(wb->file);
@@ -382,20 +400,21 @@ uint64_t writeback_pass(struct writeback *wb, struct cache_file *file, struct kp
 
 	scan(wb, file, kp_file, &wbc);
 	file->writeback_index = wbc.writeback_index;
-	if (cache_padded(file)) {
-		writeback_drain(wb);
-		trim_padding(wb, file, kp_file);
-	}
 	return wbc.pages;
 }
 
-/* tag_pages_for_writeback(): what is dirtied from now on is not waited for. */
-static bool tag_range(struct writeback *wb, struct cache_file *file, uint64_t first, uint64_t last)
+/*
+ * tag_pages_for_writeback(): what is dirtied from now on is not waited for. *@unclaims: as it is
+ * now. Return: is there anything to write?
+ */
+static bool tag_range(struct writeback *wb, struct cache_file *file, uint64_t first, uint64_t last,
+		      uint32_t *unclaims)
 {
 	uint64_t number = first;
 	bool any = false;
 
 	cache_lock(wb->cache, file);
+	*unclaims = file->unclaims;
 	while (page_index_next(&file->index, number, PAGE_DIRTY, &number) && number <= last) {
 		page_index_set(&file->index, number++, PAGE_TOWRITE);
 		any = true;
@@ -422,22 +441,58 @@ static void wait_range(struct writeback *wb, struct cache_file *file, uint64_t f
 	}
 }
 
+/*
+ * Did somebody give pages up meanwhile that we count on? They were his when we tagged ours, so that
+ * we took them for under way: a scan that locks a page and does not write it, or who was killed.
+ */
+static bool given_up(struct writeback *wb, struct cache_file *file, uint64_t first, uint64_t last,
+		     uint32_t *unclaims)
+{
+	uint64_t number;
+	bool any;
+
+	cache_lock(wb->cache, file);
+	any = file->unclaims != *unclaims &&
+	      page_index_next(&file->index, first, PAGE_TOWRITE, &number) && number <= last;
+	*unclaims = file->unclaims;
+	cache_unlock(file);
+	return any;
+}
+
+/* Nothing to write, nothing to wait for? Under the lock: a claim goes through a state between. */
+static bool nothing_dirty(struct writeback *wb, struct cache_file *file)
+{
+	bool nothing;
+
+	cache_lock(wb->cache, file);
+	nothing = !file->nr_dirty && !file->nr_writeback;
+	cache_unlock(file);
+	return nothing;
+}
+
 int writeback_range(struct writeback *wb, struct cache_file *file, struct kp_file *kp_file,
 		    uint64_t first, uint64_t last)
 {
-	struct kp_writeback_control wbc = {
-		.integrity = true,
-		.nr_to_write = INT64_MAX,
-		.first = first,
-		.last = last,
-	};
+	uint32_t unclaims;
 	int ret = 0;
+	bool more;
 
-	if (!cache_load(&file->nr_dirty) && !cache_load(&file->nr_writeback) && !cache_padded(file))
+	if (nothing_dirty(wb, file) && !cache_padded(file))
 		return 0;
-	if (tag_range(wb, file, first, last))
-		ret = scan(wb, file, kp_file, &wbc);
-	wait_range(wb, file, first, last);
+	more = tag_range(wb, file, first, last, &unclaims);
+	do {
+		struct kp_writeback_control wbc = {
+			.integrity = true,
+			.nr_to_write = INT64_MAX,
+			.first = first,
+			.last = last,
+		};
+
+		if (more)
+			ret = scan(wb, file, kp_file, &wbc);
+		wait_range(wb, file, first, last);
+		more = given_up(wb, file, first, last, &unclaims);
+	} while (more && !ret);
 	trim_padding(wb, file, kp_file);
 	return ret;
 }
@@ -450,8 +505,11 @@ static void page_read(struct cache_io *io, uint32_t id, unsigned int from, unsig
 	struct cache_page *page = cache_page(io->wb->cache, id);
 	uint8_t mask = cache_blocks(io->file, from, to) & page->reading;
 
-	page->uptodate |= mask;
+	page->uptodate |= mask & ~page->stale;
+	page->stale &= ~mask;
 	page->reading &= ~mask;
+	if (!page->uptodate && !page->reading)
+		cache_drop(io->wb->cache, io->file, id);
 }
 
 static void page_not_read(struct cache_io *io, uint32_t id, unsigned int from, unsigned int to)
@@ -459,6 +517,7 @@ static void page_not_read(struct cache_io *io, uint32_t id, unsigned int from, u
 	struct cache_page *page = cache_page(io->wb->cache, id);
 
 	page->reading &= ~cache_blocks(io->file, from, to);
+	page->stale &= page->reading;
 	if (!page->uptodate && !page->reading && !page->dirty && !page->writeback)
 		cache_drop(io->wb->cache, io->file, id);
 }
@@ -513,6 +572,7 @@ static void read_piece(struct writeback *wb, struct cache_file *file, struct kp_
 		cache_lock(wb->cache, file);
 		for_each_page(&failed, page_not_read);
 		cache_unlock(file);
+		cache_wake(file);
 		if (read)
 			read->error = -ENOMEM;
 		return;

@@ -16,24 +16,34 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "../core/robust.h"
 #include "rwsem.h"
 
-/* For the test that stops a job after each step. */
+/* For the test that stops a job before and after each step, and with wait_lock taken or released. */
 #ifndef KP_RWSEM_STEPPED
-#define KP_RWSEM_STEPPED(op)
+#define KP_RWSEM_BEFORE(at)
+#define KP_RWSEM_STEPPED(at)
+#define KP_RWSEM_LOCKED()
+#define KP_RWSEM_UNLOCKED()
 #endif
 
 #define READER_OWNED   KP_RWSEM_READER_OWNED
 #define NO_READER_SPIN KP_RWSEM_NO_READER_SPIN
 #define NO_WRITER_SPIN KP_RWSEM_NO_WRITER_SPIN
 
-#define LOOK_AROUND_NS 100000000u
+/* A waiter that nobody woke for so long looks for the dead. */
+#ifndef KP_RWSEM_LOOK_AROUND_NS
+#define KP_RWSEM_LOOK_AROUND_NS 100000000u
+#endif
+
 /*
  * A waiter watches for its wake so long before it asks the system for sleep. In the kernel a wake
  * costs two or three microseconds, in a process some ten, in a virtual machine fifteen and more;
  * without the watch that cost, and not the policy, decides about locks that are held briefly.
  */
-#define WATCH_NS 10000u
+#ifndef KP_RWSEM_WATCH_NS
+#define KP_RWSEM_WATCH_NS 10000
+#endif
 
 /* How much a walk over the queue may wake: the kernel's enum rwsem_wake_type. */
 enum wake_type { WAKE_ANY, WAKE_READERS, WAKE_READ_OWNED };
@@ -51,6 +61,10 @@ const struct kp_rwsem_rules kp_rwsem_rules[] = {
 		.writers_spin_on_readers = true,
 		.grants_all_readers = true,
 		.hands_off = true,
+		.timeout_sets = NO_READER_SPIN | NO_WRITER_SPIN,
+		.readers_keep = NO_READER_SPIN,
+		.last_reader_clears = NO_WRITER_SPIN,
+		.writers_silence_readers = true,
 	},
 	{
 		.name = "5.11",
@@ -60,6 +74,9 @@ const struct kp_rwsem_rules kp_rwsem_rules[] = {
 		.writers_spin_on_readers = true,
 		.grants_all_readers = true,
 		.hands_off = true,
+		.timeout_sets = NO_WRITER_SPIN,
+		.readers_keep = NO_WRITER_SPIN,
+		.last_reader_clears = NO_WRITER_SPIN,
 	},
 };
 
@@ -87,16 +104,8 @@ const struct kp_rwsem_rules *kp_rwsem_of_kernel(const char *kernel)
 
 int kp_rwsem_init(struct kp_rwsem *sem)
 {
-	pthread_mutexattr_t attr;
-	int ret;
-
 	memset(sem, 0, sizeof(*sem));
-	pthread_mutexattr_init(&attr);
-	pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
-	pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
-	ret = pthread_mutex_init(&sem->wait_lock, &attr);
-	pthread_mutexattr_destroy(&attr);
-	return -ret;
+	return kp_robust_init(&sem->wait_lock);
 }
 
 /* ---- words --------------------------------------------------------------------------------- */
@@ -122,6 +131,12 @@ static void clear_owner(struct kp_rwsem *sem, uint32_t flags)
 }
 
 /* ---- the queue, with wait_lock held -------------------------------------------------------- */
+
+/* A waiter looks at its own bit without the lock; what it wrote before it queued comes first. */
+static void set_waiting(struct kp_rwsem *sem, uint64_t waiting)
+{
+	__atomic_store_n(&sem->waiting, waiting, __ATOMIC_RELEASE);
+}
 
 /* The number of the first in the queue, which is not empty. */
 static unsigned int first_waiter(const struct kp_rwsem *sem)
@@ -212,19 +227,19 @@ static enum kp_rwsem_at unlock_then(const struct step *s, enum kp_rwsem_at then)
 
 static enum kp_rwsem_ask at_read(const struct step *s)
 {
-	if (kp_rwsem_read_fast(s->sem, s->op->job, &s->op->seen))
+	if (kp_rwsem_read_fast(s->sem, s->rules, s->op->job, &s->op->seen))
 		return taken(s, KP_RWSEM_AT_DONE);
 	return go_on(s, KP_RWSEM_AT_READ_SLOW);
 }
 
 /* 5.3: rwsem_can_spin_on_owner() */
-static bool reader_may_spin(const struct step *s)
+static bool reader_may_spin(const struct step *s, uint64_t word)
 {
 	uint32_t flags = kp_rwsem_owner(s->sem);
 
 	if (flags & NO_READER_SPIN)
 		return false;
-	return !(s->op->seen & KP_RWSEM_WRITER) || !(flags & KP_RWSEM_SLEEPING);
+	return !(word & KP_RWSEM_WRITER) || !(flags & KP_RWSEM_SLEEPING);
 }
 
 /* Our bit is in the word, next to a writer, waiters or a handoff. */
@@ -234,13 +249,13 @@ static enum kp_rwsem_ask at_read_slow(const struct step *s)
 	uint32_t flags = kp_rwsem_owner(s->sem);
 
 	s->op->no_reader_spin = flags & NO_READER_SPIN;
-	if (s->rules->readers_spin && reader_may_spin(s))
+	if (s->rules->readers_spin && reader_may_spin(s, s->op->seen))
 		return go_on(s, KP_RWSEM_AT_READ_UNDO);
 	/* 5.11: reader optimistic lock stealing, but no stream of readers past a sleeper */
 	if (s->rules->readers_steal && !(others && flags & READER_OWNED) &&
 	    !(s->op->seen & (KP_RWSEM_WRITER | KP_RWSEM_HANDOFF))) {
 		count(s, KP_RWSEM_READ_STEALS, 1);
-		kp_rwsem_set_reader_owned(s->sem);
+		kp_rwsem_set_reader_owned(s->sem, s->rules);
 		s->op->taken = true;
 		if (others)
 			return go_on(s, KP_RWSEM_AT_DONE);
@@ -289,12 +304,24 @@ static enum kp_rwsem_ask at_spin_begin(const struct step *s)
 	uint32_t nobody = 0;
 
 	if (!__atomic_compare_exchange_n(&s->sem->spinner, &nobody, s->op->job + 1u, false,
-					 __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+					 __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+		s->op->refused = true;
 		return ask(s, KP_RWSEM_LOCK, KP_RWSEM_AT_QUEUE);
+	}
 	count(s, KP_RWSEM_SPINS, 1);
 	s->op->spin_until = s->now + KP_RWSEM_SPIN_NS;
 	s->op->reader_spin_until = 0;
 	return go_on(s, KP_RWSEM_AT_SPIN);
+}
+
+/* rwsem_set_nonspinnable(): not when a writer came meanwhile. A change that is lost costs a spin. */
+static void set_nonspinnable(const struct step *s)
+{
+	uint32_t flags = kp_rwsem_owner(s->sem);
+
+	if (flags & READER_OWNED && !(flags & (NO_READER_SPIN | NO_WRITER_SPIN)))
+		__atomic_compare_exchange_n(&s->sem->owner, &flags, flags | s->rules->timeout_sets,
+					    false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
 /* rwsem_rspin_threshold(): the more readers, the longer; (20 + 30) / 2 us at most */
@@ -306,7 +333,7 @@ static bool readers_take_too_long(const struct step *s, uint64_t word)
 		s->op->reader_spin_until = s->now + (20 + kp_min(readers, 30u)) * 500;
 	if (s->now < s->op->reader_spin_until)
 		return false;
-	__atomic_fetch_or(&s->sem->owner, NO_WRITER_SPIN, __ATOMIC_RELAXED);
+	set_nonspinnable(s);
 	return true;
 }
 
@@ -319,7 +346,7 @@ static bool spin_goes_on(const struct step *s, uint64_t word)
 	if (!on_readers)
 		s->op->reader_spin_until = 0;
 	if (s->op->mode == KP_RWSEM_READ)
-		return !(word & KP_RWSEM_WRITER) || !(kp_rwsem_owner(s->sem) & KP_RWSEM_SLEEPING);
+		return reader_may_spin(s, word);
 	return writer_may_spin(s, word) && !(on_readers && readers_take_too_long(s, word));
 }
 
@@ -353,7 +380,7 @@ static enum kp_rwsem_ask at_spin_end(const struct step *s)
 		return ask(s, KP_RWSEM_LOCK, KP_RWSEM_AT_QUEUE);
 	if (s->op->mode == KP_RWSEM_WRITE)
 		return go_on(s, KP_RWSEM_AT_OWN);
-	kp_rwsem_set_reader_owned(s->sem);
+	kp_rwsem_set_reader_owned(s->sem, s->rules);
 	if (!s->op->steals)
 		return go_on(s, KP_RWSEM_AT_DONE);
 	return ask(s, KP_RWSEM_LOCK,
@@ -374,11 +401,13 @@ static enum kp_rwsem_ask at_queue(const struct step *s)
 		new = (old & ~reader(op->job)) | KP_RWSEM_WAITERS;
 	else
 		new = old | KP_RWSEM_WAITERS;
+	if (op->mode == KP_RWSEM_WRITE && s->rules->writers_silence_readers)
+		op->no_reader_spin = kp_rwsem_owner(s->sem) & (NO_READER_SPIN | NO_WRITER_SPIN);
 	if (!replace(&s->sem->word, old, new))
 		return go_on(s, KP_RWSEM_AT_QUEUE);
 	op->seen = new;
 	if (enters) {
-		kp_rwsem_set_reader_owned(s->sem);
+		kp_rwsem_set_reader_owned(s->sem, s->rules);
 		return taken(s, unlock_then(s, KP_RWSEM_AT_DONE));
 	}
 	return go_on(s, KP_RWSEM_AT_ENQUEUE);
@@ -395,11 +424,11 @@ static enum kp_rwsem_ask at_enqueue(const struct step *s)
 	waiter->since_ns = s->now;
 	waiter->mode = op->mode;
 	waiter->no_reader_spin = op->no_reader_spin;
-	s->sem->waiting |= reader(op->job);
+	set_waiting(s->sem, s->sem->waiting | reader(op->job));
 	if (op->mode == KP_RWSEM_READ) {
 		if (!free)
 			return go_on(s, unlock_then(s, KP_RWSEM_AT_SLEEP));
-		clear_owner(s->sem, NO_WRITER_SPIN);
+		clear_owner(s->sem, s->rules->last_reader_clears);
 		return go_on(s, mark_wake(s, WAKE_ANY, KP_RWSEM_AT_UNLOCK, KP_RWSEM_AT_SLEEP));
 	}
 	if (first || op->seen & KP_RWSEM_WRITER || (free && !s->rules->hands_off))
@@ -442,17 +471,14 @@ static enum kp_rwsem_ask at_try_write(const struct step *s)
 
 static enum kp_rwsem_ask at_dequeue(const struct step *s)
 {
-	s->sem->waiting &= ~reader(s->op->job);
+	set_waiting(s->sem, s->sem->waiting & ~reader(s->op->job));
 	return go_on(s, unlock_then(s, KP_RWSEM_AT_OWN));
 }
 
-/* rwsem_kp_rwsem_set_owner(), and rwsem_disable_reader_optspin() of one that found no spinning wanted */
+/* rwsem_set_owner(); and rwsem_disable_reader_optspin() of a writer that had to queue */
 static enum kp_rwsem_ask at_own(const struct step *s)
 {
-	bool quiet = s->rules->readers_spin &&
-		     kp_rwsem_owner(s->sem) & (NO_READER_SPIN | NO_WRITER_SPIN);
-
-	kp_rwsem_set_owner(s->sem, quiet ? NO_READER_SPIN : 0);
+	kp_rwsem_set_owner(s->sem, s->op->no_reader_spin ? NO_READER_SPIN : 0);
 	return end(s);
 }
 
@@ -511,9 +537,11 @@ static enum kp_rwsem_ask at_mark_wake(const struct step *s)
 		new &= ~KP_RWSEM_WAITERS;
 	if (!replace(&s->sem->word, old, new))
 		return go_on(s, KP_RWSEM_AT_MARK_WAKE);
-	kp_rwsem_set_reader_owned(s->sem);
-	if (s->sem->waiters[first].no_reader_spin)
-		__atomic_fetch_or(&s->sem->owner, NO_READER_SPIN, __ATOMIC_RELAXED);
+	if (op->wake_type != WAKE_READ_OWNED) {
+		kp_rwsem_set_reader_owned(s->sem, s->rules);
+		if (s->sem->waiters[first].no_reader_spin)
+			__atomic_fetch_or(&s->sem->owner, NO_READER_SPIN, __ATOMIC_RELAXED);
+	}
 	count(s, KP_RWSEM_GRANTS, 1);
 	count(s, KP_RWSEM_READERS_GRANTED, __builtin_popcountll(op->granted));
 	for (uint64_t rest = op->granted; rest; rest &= rest - 1) {
@@ -527,7 +555,7 @@ static enum kp_rwsem_ask at_mark_wake(const struct step *s)
 
 static enum kp_rwsem_ask at_grant(const struct step *s)
 {
-	s->sem->waiting &= ~s->op->granted;
+	set_waiting(s->sem, s->sem->waiting & ~s->op->granted);
 	s->op->wake |= s->op->granted;
 	return go_on(s, s->op->after_wake);
 }
@@ -556,7 +584,7 @@ static enum kp_rwsem_ask at_leave_queue(const struct step *s)
 
 	if (s->sem->waiting & reader(leaver))
 		count(s, KP_RWSEM_RECOVERED, 1);
-	s->sem->waiting &= ~reader(leaver);
+	set_waiting(s->sem, s->sem->waiting & ~reader(leaver));
 	__atomic_compare_exchange_n(&s->sem->spinner, &spinner, 0, false, __ATOMIC_RELAXED,
 				    __ATOMIC_RELAXED);
 	return go_on(s, KP_RWSEM_AT_LEAVE_FLAG);
@@ -578,7 +606,6 @@ static enum kp_rwsem_ask at_unlock(const struct step *s)
 
 static enum kp_rwsem_ask at_sleep(const struct step *s)
 {
-	count(s, KP_RWSEM_SLEEPS, 1);
 	return ask(s, KP_RWSEM_SLEEP, KP_RWSEM_AT_WOKEN);
 }
 
@@ -596,8 +623,13 @@ static enum kp_rwsem_ask at_woken(const struct step *s)
 	uint64_t word = load(&s->sem->word);
 	bool free = !(word & KP_RWSEM_HELD);
 
-	if (op->mode == KP_RWSEM_READ && word & reader(op->job))
-		return taken(s, KP_RWSEM_AT_DONE);
+	if (op->mode == KP_RWSEM_READ && word & reader(op->job)) {
+		op->taken = true;
+		/* Whoever granted it may have died before we were out of the queue. */
+		if (load(&s->sem->waiting) & reader(op->job))
+			return ask(s, KP_RWSEM_LOCK, KP_RWSEM_AT_GRANTED);
+		return go_on(s, KP_RWSEM_AT_DONE);
+	}
 	if (free && op->timed_out)
 		return wake_for_the_dead(s);
 	if (op->mode == KP_RWSEM_READ)
@@ -606,6 +638,12 @@ static enum kp_rwsem_ask at_woken(const struct step *s)
 		     waited_long(s->sem, op->job, s->now)))
 		return ask(s, KP_RWSEM_LOCK, KP_RWSEM_AT_TRY_WRITE);
 	return go_on(s, KP_RWSEM_AT_SLEEP);
+}
+
+static enum kp_rwsem_ask at_granted(const struct step *s)
+{
+	set_waiting(s->sem, s->sem->waiting & ~reader(s->op->job));
+	return go_on(s, unlock_then(s, KP_RWSEM_AT_DONE));
 }
 
 static enum kp_rwsem_ask at_up_read(const struct step *s)
@@ -628,6 +666,9 @@ static enum kp_rwsem_ask at_up_write_word(const struct step *s)
 /* rwsem_wake() */
 static enum kp_rwsem_ask at_wake(const struct step *s)
 {
+	/* The last reader has gone: writers get their chance before those who wait. */
+	if (s->op->mode == KP_RWSEM_READ)
+		clear_owner(s->sem, s->rules->last_reader_clears);
 	/* 4.9: a spinner will take the lock, or queue and then find it free */
 	if (s->rules->spinner_saves_wake && __atomic_load_n(&s->sem->spinner, __ATOMIC_SEQ_CST))
 		return ask(s, KP_RWSEM_TRYLOCK, KP_RWSEM_AT_WAKE_TRIED);
@@ -648,7 +689,7 @@ static enum kp_rwsem_ask at_downgrade(const struct step *s)
 	uint64_t word = __atomic_add_fetch(&s->sem->word, reader(s->op->job) - writer(s->op->job),
 					   __ATOMIC_RELEASE);
 
-	kp_rwsem_set_reader_owned(s->sem);
+	kp_rwsem_set_reader_owned(s->sem, s->rules);
 	if (!(word & KP_RWSEM_WAITERS))
 		return end(s);
 	return ask(s, KP_RWSEM_LOCK,
@@ -681,6 +722,7 @@ static enum kp_rwsem_ask (*const steps[KP_RWSEM_NR_AT])(const struct step *s) = 
 	[KP_RWSEM_AT_UNLOCK] = at_unlock,
 	[KP_RWSEM_AT_SLEEP] = at_sleep,
 	[KP_RWSEM_AT_WOKEN] = at_woken,
+	[KP_RWSEM_AT_GRANTED] = at_granted,
 	[KP_RWSEM_AT_OWN] = at_own,
 	[KP_RWSEM_AT_UP_READ] = at_up_read,
 	[KP_RWSEM_AT_UP_WRITE] = at_up_write,
@@ -699,19 +741,23 @@ enum kp_rwsem_ask kp_rwsem_step(struct kp_rwsem *sem, const struct kp_rwsem_rule
 	return steps[op->at](&s);
 }
 
+/*
+ * Readers that were granted the lock and are not yet out of the queue. A writer that took it and
+ * is still there is no such case: either it died on its way out and goes when it is buried, or it
+ * holds the lock for an I/O in flight and waits for its next.
+ */
+static uint64_t granted_in_queue(const struct kp_rwsem *sem, uint64_t word)
+{
+	return word & older_waiters(sem, KP_RWSEM_READ, UINT64_MAX);
+}
+
 void kp_rwsem_repair(struct kp_rwsem *sem)
 {
 	uint64_t old, new;
 
 	do {
-		unsigned int number;
-
 		old = load(&sem->word);
-		number = (old & KP_RWSEM_WRITER) >> KP_RWSEM_WRITER_SHIFT;
-		/* Granted or taken, but not yet out of the queue. */
-		sem->waiting &= ~(old & KP_RWSEM_READERS);
-		if (number)
-			sem->waiting &= ~reader(number - 1);
+		set_waiting(sem, sem->waiting & ~granted_in_queue(sem, old));
 		new = old & ~KP_RWSEM_WAITERS;
 		if (sem->waiting)
 			new |= KP_RWSEM_WAITERS;
@@ -737,23 +783,20 @@ void kp_futex_wake(uint32_t *futex, int nr)
 
 static void lock_queue(struct kp_rwsem *sem)
 {
-	if (pthread_mutex_lock(&sem->wait_lock) != EOWNERDEAD)
-		return;
-	kp_rwsem_repair(sem);
-	pthread_mutex_consistent(&sem->wait_lock);
+	if (kp_robust_lock(&sem->wait_lock))
+		kp_rwsem_repair(sem);
 }
 
 /* Return: false when somebody alive has it. */
 static bool trylock_queue(struct kp_rwsem *sem)
 {
-	int ret = pthread_mutex_trylock(&sem->wait_lock);
+	bool died;
 
-	if (ret == EOWNERDEAD) {
+	if (!kp_robust_trylock(&sem->wait_lock, &died))
+		return false;
+	if (died)
 		kp_rwsem_repair(sem);
-		pthread_mutex_consistent(&sem->wait_lock);
-		ret = 0;
-	}
-	return !ret;
+	return true;
 }
 
 static void wake_jobs(struct kp_rwsem *sem, struct kp_rwsem_op *op)
@@ -765,8 +808,11 @@ static void wake_jobs(struct kp_rwsem *sem, struct kp_rwsem_op *op)
 /* Wait for a wake since @seen without sleeping. Return: false when there was none. */
 static bool watch(const uint32_t *futex, uint32_t seen)
 {
-	uint64_t until = kp_now_ns() + WATCH_NS;
+	uint64_t until;
 
+	if (!KP_RWSEM_WATCH_NS)
+		return false;
+	until = kp_now_ns() + KP_RWSEM_WATCH_NS;
 	do {
 		if (__atomic_load_n(futex, __ATOMIC_ACQUIRE) != seen)
 			return true;
@@ -775,28 +821,57 @@ static bool watch(const uint32_t *futex, uint32_t seen)
 	return false;
 }
 
-/* Sleep, unless woken since @seen. A waiter that gives up leaves the queue, locked on return. */
+/* A waiter that gives up leaves the queue, which is locked on return. */
+static void give_up(struct kp_rwsem_user *user, struct kp_rwsem_op *op)
+{
+	op->given_up = true;
+	op->leaver = op->job;
+	op->keeps_writer = true;
+	op->at = KP_RWSEM_AT_LEAVE_WORD;
+	lock_queue(user->sem);
+}
+
+/*
+ * Sleep, unless woken since @seen. One that polls its own I/O in flight comes here again and again;
+ * it watches, and counts as asleep, once for all of them.
+ */
 static void sleep_queued(struct kp_rwsem_user *user, struct kp_rwsem_op *op, uint32_t seen)
 {
 	uint32_t *futex = &user->sem->waiters[op->job].futex;
-	uint64_t timeout = LOOK_AROUND_NS;
+	uint64_t timeout = KP_RWSEM_LOOK_AROUND_NS;
 
 	if (user->idle && !user->idle(user, false, &timeout)) {
-		op->given_up = true;
-		op->leaver = op->job;
-		op->keeps_writer = true;
-		op->at = KP_RWSEM_AT_LEAVE_WORD;
-		lock_queue(user->sem);
+		give_up(user, op);
 		return;
 	}
-	if (watch(futex, seen) || !kp_futex_wait(futex, seen, timeout))
-		op->slept_ns = 0;
-	else
-		op->slept_ns += timeout;
-	op->timed_out = op->slept_ns >= LOOK_AROUND_NS;
-	if (!op->timed_out)
+	op->timed_out = false;
+	if (!op->asleep && watch(futex, seen)) {
+		op->events[KP_RWSEM_WAKES_WATCHED]++;
 		return;
-	op->slept_ns = 0;
+	}
+	if (!op->asleep) {
+		op->events[KP_RWSEM_SLEEPS]++;
+		op->asleep_since_ns = kp_now_ns();
+	}
+	op->asleep = kp_futex_wait(futex, seen, timeout);
+	/* By the clock: a sleep of 50 us may take many times that. */
+	if (!op->asleep || kp_now_ns() - op->asleep_since_ns < KP_RWSEM_LOOK_AROUND_NS)
+		return;
+	op->timed_out = true;
+	op->asleep_since_ns = kp_now_ns();
+	if (user->idle)
+		user->idle(user, true, &timeout);
+}
+
+/* Another one spins. It may be dead: look now and then, for nobody spins until it is buried. */
+static void doubt_spinner(struct kp_rwsem_user *user, struct kp_rwsem_op *op, uint64_t now)
+{
+	uint64_t timeout = 0;
+
+	op->refused = false;
+	if (now - user->doubted_ns < KP_RWSEM_LOOK_AROUND_NS)
+		return;
+	user->doubted_ns = now;
 	if (user->idle)
 		user->idle(user, true, &timeout);
 }
@@ -809,10 +884,12 @@ static void run(struct kp_rwsem_user *user, struct kp_rwsem_op *op)
 	/* Older than any look at the lock that a sleep rests on. */
 	uint32_t seen = __atomic_load_n(&sem->waiters[op->job].futex, __ATOMIC_ACQUIRE);
 
+	KP_RWSEM_BEFORE(op->at);
 	for (;;) {
+		unsigned int at __attribute__((unused)) = op->at;
 		enum kp_rwsem_ask what = kp_rwsem_step(sem, user->rules, op, now);
 
-		KP_RWSEM_STEPPED(op);
+		KP_RWSEM_STEPPED(at);
 		if (what == KP_RWSEM_END)
 			break;
 		if (what == KP_RWSEM_GO_ON)
@@ -820,12 +897,15 @@ static void run(struct kp_rwsem_user *user, struct kp_rwsem_op *op)
 		if (what == KP_RWSEM_RELAX) {
 			__builtin_ia32_pause();
 		} else if (what == KP_RWSEM_LOCK) {
+			if (op->refused)
+				doubt_spinner(user, op, now);
 			lock_queue(sem);
+			KP_RWSEM_LOCKED();
 		} else if (what == KP_RWSEM_TRYLOCK) {
 			op->busy = !trylock_queue(sem);
 		} else if (what == KP_RWSEM_UNLOCK) {
 			pthread_mutex_unlock(&sem->wait_lock);
-			KP_RWSEM_STEPPED(op);
+			KP_RWSEM_UNLOCKED();
 			wake_jobs(sem, op);
 		} else {
 			sleep_queued(user, op, seen);

@@ -30,8 +30,8 @@
  */
 #define KP_RWSEM_SLEEPING	(1u << 0) /* the writer is inside the device's wait: !on_cpu */
 #define KP_RWSEM_READER_OWNED	(1u << 1) /* by readers now, or last */
-#define KP_RWSEM_NO_READER_SPIN (1u << 2) /* RWSEM_RD_NONSPINNABLE */
-#define KP_RWSEM_NO_WRITER_SPIN (1u << 3) /* RWSEM_WR_NONSPINNABLE: readers took too long */
+#define KP_RWSEM_NO_READER_SPIN (1u << 2) /* RWSEM_RD_NONSPINNABLE, from 5.3 to 5.10 */
+#define KP_RWSEM_NO_WRITER_SPIN (1u << 3) /* RWSEM_WR_NONSPINNABLE; 5.11: RWSEM_NONSPINNABLE */
 
 #define KP_RWSEM_SPIN_NS 25000u	  /* stands for need_resched(): nobody spins longer */
 #define KP_RWSEM_WAIT_NS 4000000u /* RWSEM_WAIT_TIMEOUT: then a waiter asks for handoff */
@@ -48,6 +48,11 @@ struct kp_rwsem_rules {
 	bool grants_all_readers;      /* past queued writers; otherwise up to the first writer */
 	bool hands_off;		      /* to a first waiter of KP_RWSEM_WAIT_NS: no stealing */
 	bool spinner_saves_wake;      /* a release leaves the lock to a spinner */
+	/* Of the flags of 'owner' that say who does not spin: */
+	uint32_t timeout_sets;	      /* a writer that spun on readers for too long */
+	uint32_t readers_keep;	      /* another reader that takes the lock */
+	uint32_t last_reader_clears;  /* that leaves while somebody waits, or was never there */
+	bool writers_silence_readers; /* one that queued though flagged sets NO_READER_SPIN */
 };
 
 extern const struct kp_rwsem_rules kp_rwsem_rules[];
@@ -74,7 +79,7 @@ struct kp_rwsem {
 	 * what a job left that died inside. Nothing nests inside it. wait_lock of the kernel.
 	 */
 	_Alignas(64) pthread_mutex_t wait_lock;
-	uint64_t waiting; /* a bit per job: the queue, in the order of tickets */
+	uint64_t waiting; /* atomic; a bit per job: the queue, in the order of tickets */
 	uint64_t next_ticket;
 	struct kp_rwsem_waiter waiters[KP_RWSEM_JOBS];
 };
@@ -105,21 +110,24 @@ static inline void kp_rwsem_set_owner(struct kp_rwsem *sem, uint32_t flags)
 }
 
 /* rwsem_set_reader_owned() */
-static inline void kp_rwsem_set_reader_owned(struct kp_rwsem *sem)
+static inline void kp_rwsem_set_reader_owned(struct kp_rwsem *sem,
+					     const struct kp_rwsem_rules *rules)
 {
-	kp_rwsem_set_owner(sem,
-			   KP_RWSEM_READER_OWNED | (kp_rwsem_owner(sem) & KP_RWSEM_NO_READER_SPIN));
+	uint32_t keep = kp_rwsem_owner(sem) & rules->readers_keep;
+
+	kp_rwsem_set_owner(sem, KP_RWSEM_READER_OWNED | keep);
 }
 
 /* Return: true when we have the lock; otherwise our bit is in the word, as *seen says. */
-static inline bool kp_rwsem_read_fast(struct kp_rwsem *sem, unsigned int job, uint64_t *seen)
+static inline bool kp_rwsem_read_fast(struct kp_rwsem *sem, const struct kp_rwsem_rules *rules,
+				      unsigned int job, uint64_t *seen)
 {
 	uint64_t mine = kp_rwsem_reader(job);
 
 	*seen = __atomic_fetch_add(&sem->word, mine, __ATOMIC_ACQUIRE) + mine;
 	if (*seen & ~KP_RWSEM_READERS)
 		return false;
-	kp_rwsem_set_reader_owned(sem);
+	kp_rwsem_set_reader_owned(sem, rules);
 	return true;
 }
 
@@ -170,6 +178,7 @@ enum kp_rwsem_at {
 	KP_RWSEM_AT_UNLOCK,
 	KP_RWSEM_AT_SLEEP, /* without wait_lock again */
 	KP_RWSEM_AT_WOKEN,
+	KP_RWSEM_AT_GRANTED, /* with wait_lock: in the word, and still in the queue */
 	KP_RWSEM_AT_OWN,
 	KP_RWSEM_AT_UP_READ,
 	KP_RWSEM_AT_UP_WRITE,
@@ -202,10 +211,11 @@ enum kp_rwsem_event {
 	KP_RWSEM_READERS_GRANTED,
 	KP_RWSEM_HANDOFFS, /* requested: from here on nobody steals */
 	KP_RWSEM_SPINS,
-	KP_RWSEM_SLEEPS,
-	KP_RWSEM_WAKES_SAVED, /* left to a spinner */
-	KP_RWSEM_LOST_WAKES,  /* a waiter found by itself that the lock was free: somebody died */
-	KP_RWSEM_RECOVERED,   /* places of dead jobs, in the word or the queue */
+	KP_RWSEM_SLEEPS,	/* counted by the shell, as the next */
+	KP_RWSEM_WAKES_WATCHED, /* came before the waiter slept */
+	KP_RWSEM_WAKES_SAVED,	/* left to a spinner */
+	KP_RWSEM_LOST_WAKES,	/* a waiter found by itself that the lock was free: somebody died */
+	KP_RWSEM_RECOVERED,	/* places of dead jobs, in the word or the queue */
 	KP_RWSEM_NR_EVENTS,
 };
 
@@ -223,13 +233,15 @@ struct kp_rwsem_op {
 	bool given_up;
 	bool busy;
 	bool timed_out;
-	bool no_reader_spin;
+	bool refused;	     /* somebody else spins */
+	bool asleep;	     /* since the last wake */
+	bool no_reader_spin; /* seen on the way into the queue */
 	bool steals;
 	uint64_t seen; /* the word as it was last seen or made */
 	uint64_t granted;
 	uint64_t wake;
 	uint64_t spin_until, reader_spin_until;
-	uint64_t slept_ns; /* since the last wake */
+	uint64_t asleep_since_ns; /* when asleep */
 	uint32_t events[KP_RWSEM_NR_EVENTS];
 };
 
@@ -257,11 +269,13 @@ struct kp_rwsem_user {
 	/*
 	 * Before each sleep of a waiter: make progress elsewhere. *timeout_ns comes as the longest
 	 * sleep and may be shortened. Return: false to give the wait up.
-	 * With @timed_out, after 100 ms without a wake: look whether somebody died.
+	 * With @timed_out, after 100 ms without a wake or of others' spinning: look whether
+	 * somebody died.
 	 */
 	bool (*idle)(struct kp_rwsem_user *user, bool timed_out, uint64_t *timeout_ns);
 	/* What happened on a slow path, and how long it took; any thread that called us. */
 	void (*account)(struct kp_rwsem_user *user, const struct kp_rwsem_op *op, uint64_t ns);
+	uint64_t doubted_ns; /* when it last looked whether the one that spins is alive */
 	void *private;
 };
 
@@ -278,8 +292,9 @@ void kp_rwsem_wake(struct kp_rwsem_user *user, enum kp_rwsem_mode mode);
 static inline int kp_rwsem_down(struct kp_rwsem_user *user, enum kp_rwsem_mode mode)
 {
 	uint64_t seen;
-	bool taken = mode == KP_RWSEM_READ ? kp_rwsem_read_fast(user->sem, user->job, &seen)
-					   : kp_rwsem_write_fast(user->sem, user->job, &seen);
+	bool taken = mode == KP_RWSEM_READ
+			     ? kp_rwsem_read_fast(user->sem, user->rules, user->job, &seen)
+			     : kp_rwsem_write_fast(user->sem, user->job, &seen);
 
 	kp_count(user->taken[mode], 1);
 	return taken ? 0 : kp_rwsem_down_slow(user, mode, seen);

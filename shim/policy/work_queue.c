@@ -3,6 +3,7 @@
  * The btrfs work queue. Its two lists have one lock here, where the kernel's pool has its own for
  * the second; threads take the place of the pool.
  */
+#include <sched.h>
 #include <unistd.h>
 
 #include "work_queue.h"
@@ -12,6 +13,14 @@ unsigned int kp_work_default_workers(void)
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 
 	return kp_min((unsigned int)kp_max(cpus, 1) + 2, KP_WORK_MAX_WORKERS);
+}
+
+/* CPUs that the caller, and threads that it makes, may use. */
+static unsigned int usable_cpus(void)
+{
+	cpu_set_t set;
+
+	return sched_getaffinity(0, sizeof(set), &set) ? UINT32_MAX : CPU_COUNT(&set);
 }
 
 void kp_work_thresh_init(struct kp_work_thresh *thresh, unsigned int max, unsigned int threshold)
@@ -43,33 +52,48 @@ void kp_work_thresh_exec(struct kp_work_thresh *thresh, unsigned int pending)
  */
 static void run_ordered(struct kp_work_queue *queue)
 {
-	struct kp_work *work;
+	struct kp_work *work, *finished = NULL;
 	unsigned int nr = 0;
 
 	while ((work = queue->ordered) && work->done && !work->ordered) {
 		work->ordered = true;
 		pthread_mutex_unlock(&queue->lock);
+		if (finished) /* the one before: it has left the list */
+			queue->ops->free(finished);
 		queue->ops->done(work);
 		nr++;
 		pthread_mutex_lock(&queue->lock);
 		queue->ordered = work->next_ordered;
 		if (!queue->ordered)
 			queue->ordered_tail = &queue->ordered;
-		pthread_mutex_unlock(&queue->lock);
-		queue->ops->free(work);
-		pthread_mutex_lock(&queue->lock);
+		finished = work;
 	}
-	if (nr && queue->ops->idle) {
-		pthread_mutex_unlock(&queue->lock);
+	if (!nr)
+		return;
+	pthread_mutex_unlock(&queue->lock);
+	queue->ops->free(finished);
+	if (queue->ops->idle)
 		queue->ops->idle(queue->arg);
-		pthread_mutex_lock(&queue->lock);
-	}
 	__atomic_fetch_sub(&queue->nr_work, nr, __ATOMIC_RELEASE);
+	pthread_mutex_lock(&queue->lock);
 }
 
 static bool may_run(const struct kp_work_queue *queue)
 {
-	return queue->pending && queue->nr_running < queue->thresh.current;
+	return queue->pending && queue->nr_running < kp_min(queue->thresh.current, queue->cpus);
+}
+
+/*
+ * Is a sleeping worker to be woken for what is pending? Not when those that run, or are on their
+ * way, are as many as may. The caller signals, then or after it has unlocked.
+ */
+static bool wants_worker(struct kp_work_queue *queue)
+{
+	if (!queue->pending || queue->nr_idle == queue->nr_waking ||
+	    queue->nr_running + queue->nr_waking >= kp_min(queue->thresh.current, queue->cpus))
+		return false;
+	queue->nr_waking++;
+	return true;
 }
 
 static struct kp_work *take_pending(struct kp_work_queue *queue)
@@ -92,16 +116,18 @@ static void *worker(void *arg)
 	for (;;) {
 		struct kp_work *work;
 
-		while (!may_run(queue) && !queue->stop) {
+		while (!may_run(queue) && (queue->pending || !queue->stop)) {
 			queue->nr_idle++;
 			pthread_cond_wait(&queue->more, &queue->lock);
 			queue->nr_idle--;
+			if (queue->nr_waking)
+				queue->nr_waking--;
 		}
 		if (!queue->pending)
 			break;
 		work = take_pending(queue);
 		queue->nr_running++;
-		if (may_run(queue) && queue->nr_idle) /* the threshold has let another in */
+		if (wants_worker(queue)) /* the threshold has let another in */
 			pthread_cond_signal(&queue->more);
 		pthread_mutex_unlock(&queue->lock);
 		queue->ops->start(work);
@@ -110,6 +136,7 @@ static void *worker(void *arg)
 		run_ordered(queue);
 		queue->nr_running--;
 	}
+	pthread_cond_broadcast(&queue->more); /* those that only wait for what was pending */
 	pthread_mutex_unlock(&queue->lock);
 	return NULL;
 }
@@ -121,7 +148,7 @@ int kp_work_queue_init(struct kp_work_queue *queue, const struct kp_work_ops *op
 		workers = kp_work_default_workers();
 	if (workers > KP_WORK_THREADS)
 		return -EINVAL;
-	*queue = (struct kp_work_queue){ .ops = ops, .arg = arg };
+	*queue = (struct kp_work_queue){ .ops = ops, .arg = arg, .cpus = usable_cpus() };
 	queue->ordered_tail = &queue->ordered;
 	queue->pending_tail = &queue->pending;
 	pthread_mutex_init(&queue->lock, NULL);
@@ -162,7 +189,7 @@ void kp_work_queue(struct kp_work_queue *queue, struct kp_work *work)
 	queue->pending_tail = &work->next_pending;
 	queue->nr_pending++;
 	__atomic_fetch_add(&queue->nr_work, 1, __ATOMIC_RELAXED);
-	wake = queue->nr_idle && may_run(queue);
+	wake = wants_worker(queue);
 	pthread_mutex_unlock(&queue->lock);
 	if (wake)
 		pthread_cond_signal(&queue->more);

@@ -3,6 +3,11 @@
  * The ordered work queue of btrfs (fs/btrfs/async-thread.c, 3.19): work starts on any worker, in
  * parallel, and is done one at a time in the order in which it was queued, by whichever worker
  * finds the oldest ready.
+ *
+ * No more workers run than there are CPUs. A kernel that does not preempt itself (PREEMPT_NONE,
+ * PREEMPT_VOLUNTARY) never takes the CPU from a kworker in the middle of a sum; more threads than
+ * CPUs would have theirs taken, for a time slice of milliseconds in which all that is queued behind
+ * that sum waits.
  */
 #ifndef KP_WORK_QUEUE_H
 #define KP_WORK_QUEUE_H
@@ -44,8 +49,10 @@ struct kp_work_queue {
 	struct kp_work *pending, **pending_tail;
 	unsigned int nr_pending; /* queued, not started */
 	unsigned int nr_running;
-	unsigned int nr_idle; /* workers that sleep */
-	unsigned int nr_work; /* atomic to read; queued, idle hook not run */
+	unsigned int nr_idle;	/* workers that sleep */
+	unsigned int nr_waking; /* of which are on their way */
+	unsigned int nr_work;	/* atomic to read; queued, idle hook not run */
+	unsigned int cpus;
 	struct kp_work_thresh thresh;
 	bool stop;
 	pthread_t threads[64];

@@ -2,6 +2,8 @@
 /*
  * The lock beside glibc's pthread_rwlock: nanoseconds of an uncontended take and release, with the
  * counters as they are shipped, and throughput of contending processes for some section lengths.
+ * Before that, what the system needs from a futex wake until the sleeper runs: a lock that is held
+ * more briefly than that is decided by it, unless waiters watch first (KP_RWSEM_WATCH_NS).
  * Built and run by tests/bench/diolock.sh.
  */
 #include <stdio.h>
@@ -16,12 +18,15 @@
 #define ROUNDS	 60
 #define RUN_NS	 300000000u
 #define MAX_JOBS 8
+#define PINGS	 20000u
 
 struct shared {
 	struct kp_rwsem sem;
 	_Alignas(64) pthread_rwlock_t rwlock;
 	_Alignas(64) uint64_t done[MAX_JOBS][8];
 	_Alignas(64) uint32_t start;
+	_Alignas(64) uint32_t ping;
+	_Alignas(64) uint32_t pong;
 };
 
 static struct shared *shared;
@@ -170,6 +175,39 @@ static double contended(const struct lock *lock, unsigned int jobs, unsigned int
 	return done * 1e6 / RUN_NS;
 }
 
+static void answer(uint32_t *asked, uint32_t *answered)
+{
+	for (uint32_t i = 0; i < PINGS; i++) {
+		while (__atomic_load_n(asked, __ATOMIC_ACQUIRE) == i)
+			kp_futex_wait(asked, i, 1000000000);
+		kp_futex_wake(answered, 1);
+	}
+}
+
+/* Nanoseconds from a wake until the sleeper runs, of two processes that wake each other. */
+static double wake_cost(void)
+{
+	uint64_t start;
+
+	memset(shared, 0, sizeof(*shared));
+	if (!fork()) {
+		answer(&shared->ping, &shared->pong);
+		_exit(0);
+	}
+	start = kp_now_ns();
+	kp_futex_wake(&shared->ping, 1);
+	for (uint32_t i = 0; i < PINGS - 1; i++) {
+		while (__atomic_load_n(&shared->pong, __ATOMIC_ACQUIRE) == i)
+			kp_futex_wait(&shared->pong, i, 1000000000);
+		kp_futex_wake(&shared->ping, 1);
+	}
+	while (__atomic_load_n(&shared->pong, __ATOMIC_ACQUIRE) != PINGS)
+		kp_futex_wait(&shared->pong, PINGS - 1, 1000000000);
+	start = kp_now_ns() - start;
+	wait(NULL);
+	return (double)start / PINGS / 2;
+}
+
 int main(void)
 {
 	static const uint64_t sections[] = { 0, 1000, 10000 };
@@ -185,6 +223,7 @@ int main(void)
 		      0);
 	if (shared == MAP_FAILED)
 		return 1;
+	printf("futex wake until the sleeper runs: %.0f ns\n", wake_cost());
 	print_uncontended(locks, 4);
 	printf("8 processes, 1000 pairs/s   glibc     4.9     5.3    5.11\n");
 	fflush(stdout);

@@ -9,8 +9,7 @@
 need_engine writeback blocksize
 case $KP_SANITIZE in *thread*) skip 'threads after a fork and the thread sanitizer do not go together' ;; esac
 
-# failed_syncs: how many of the syncs in the JSON of the last run failed
-bad="--backend=null --null_badblocks=1000-1007 --rw=write --bs=4k --size=4m --filename=f --dirty_bytes=128k"
+bad="--backend=null --null_badblocks=4000-4007 --rw=write --bs=4k --size=4m --filename=f --dirty_bytes=128k"
 for e in writeback:6.x blocksize:logical; do
 	j="--name=j --ioengine=$(engine ${e%:*}) --policy=${e#*:}"
 	fio_run $j $bad --fsync=512
@@ -19,6 +18,11 @@ for e in writeback:6.x blocksize:logical; do
 	# Once: 64 more syncs of the same opener succeed
 	fio_run $j $bad --fsync=16 --continue_on_error=all --output-format=json --output=r.json
 	equal "$e: errors" "$(jq '.jobs[0].total_err' "$KP_TMP/r.json")" 1
+	# Two openers: each is told once, whoever wrote
+	fio_run $j $bad --rate=16m --fsync=16 --continue_on_error=all --name=other \
+		--ioengine="$(engine ${e%:*})" --policy=${e#*:} $bad --size=1m --rate=2m \
+		--fsync=16 --continue_on_error=all --output-format=json --output=r.json
+	equal "$e: errors of two openers" "$(jq -c '[.jobs[].total_err]' "$KP_TMP/r.json")" '[1,1]'
 	# Nobody asks: the end does
 	fio_refused 'late writeback failed: Input/output error' $j $bad
 done
@@ -33,19 +37,25 @@ mkdir "$KP_TMP/mnt"
 mount "$loop" "$KP_TMP/mnt"
 at_exit "umount '$KP_TMP/mnt'"
 
-# full ENGINE-OPTIONS...: does an fsync on a loop device whose file system is full fail, and how?
+# full ENGINE-OPTIONS...: fsyncs of two jobs on a loop device whose file system is full: sets said to
+# the error of each.
 full() {
 	rm -f "$KP_TMP/mnt/disk"
 	truncate -s 64m "$KP_TMP/mnt/disk"
 	inner=$(losetup --find --show --direct-io=on "$KP_TMP/mnt/disk") || skip "no second loop device"
-	fio_run --name=full --filename="$inner" --rw=write --bs=64k --size=48m --fsync=64 "$@"
-	losetup -d "$inner"
+	fio_run --name=full --filename="$inner" --rw=write --bs=64k --size=28m --numjobs=2 \
+		--offset_increment=32m --fsync=64 "$@"
+	losetup -d "$inner" && inner=''
 	[ $fio_status != 0 ] || { fio_said; fail "nothing failed: $*"; }
-	sed -n 's/.*(groupid=0, jobs=1): err=\( *[0-9]*\).*/\1/p' "$KP_TMP/out"
+	said=$(sed -n 's/.*(groupid=0, jobs=1): err=\( *[0-9]*\).*/\1/p' "$KP_TMP/out")
 }
+inner=''
+# shellcheck disable=SC2016 # expands then
+at_exit '[ -z "$inner" ] || losetup -d "$inner"'
 
-kernel=$(full --ioengine=psync)
+full --ioengine=psync
+kernel=$said
 for e in writeback:strict blocksize:logical; do
-	ours=$(full --ioengine="$(engine ${e%:*})" --policy=${e#*:} --dirty_bytes=1m)
-	equal "$e: error on a full device" "$ours" "$kernel"
+	full --ioengine="$(engine ${e%:*})" --policy=${e#*:} --dirty_bytes=1m
+	equal "$e: errors on a full device" "$said" "$kernel"
 done

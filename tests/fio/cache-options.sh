@@ -15,11 +15,19 @@ fio_refused 'mapped=some: .*auto' --name=j $w --mapped=some
 fio_refused 'dirty_bytes=4096: .*8192' --name=j $w --dirty_bytes=4096
 fio_refused 'block_size=512: .*4096' --name=j $b --block_size=512 --logical_block_size=4096
 fio_refused 'block_size=3000: .*power of two' --name=j $b --block_size=3000
-# Jobs that disagree about what they share
-fio_refused 'dirty_bytes=[0-9]*: another job has [0-9]*' --name=i $w --rate=1m --exitall_on_error --name=j $w \
-	--dirty_bytes=1m
-fio_refused 'policy=strict: another job .*overrun|policy=overrun: another job .*strict' \
-	--name=i $w --policy=overrun --rate=1m --exitall_on_error --name=j $w --policy=strict
+# Jobs that disagree about what they share: disagree PATTERN OPTIONS OPTIONS, of one and the other
+disagree() {
+	both="--ioengine=$(engine writeback) --backend=null --rw=write --size=1m --rate=1m"
+	fio_refused "$1" --name=i $both $2 --exitall_on_error --name=j $both $3
+}
+disagree 'dirty_bytes=[0-9]*: another job has [0-9]*' '' --dirty_bytes=1m
+disagree 'cache_bytes=[0-9]*: another job has [0-9]*' '' --cache_bytes=32m
+disagree 'policy=strict: another job .*overrun|policy=overrun: another job .*strict' \
+	'--filename=f --policy=overrun' '--filename=f --policy=strict'
+# Whatever its files, it is one null device
+disagree 'nr_to_write=[0-9]*: another job has [0-9]*' '--filename=f' '--filename=g --nr_to_write=8'
+disagree 'wrap_fault=[01]: another job has [01]' '--filename=f' '--filename=g --wrap_fault=1'
+disagree 'mapped=[a-z]*: another job has it' '--filename=f' '--filename=f --mapped=all'
 fio_refused 'in a page cache of its own' --name=a --ioengine="$(engine writeback)" --rw=write \
 	--size=4m --filename=f --rate=1m --exitall_on_error --name=b --ioengine="$(engine blocksize)" --rw=write \
 	--size=4m --filename=f --rate=1m --exitall_on_error --startdelay=0.2

@@ -166,17 +166,36 @@ START_TEST(failed_init_leaves_nothing)
 }
 END_TEST
 
+/* Object number @i; what it is found by has many shapes. */
+static int numbered(unsigned int i, void **object)
+{
+	char type[8];
+
+	snprintf(type, sizeof(type), "t%u", i % 3);
+	return kp_arena_object(arena, type, &i, 2 + i % 3, 8, NULL, NULL, object);
+}
+
 START_TEST(registry_full)
 {
-	void *object;
+	void *object, *again;
 	int ret = 0;
 	unsigned int i;
 
-	for (i = 0; !ret && i < 10000; i++)
+	kp_set_log(unit_log);
+	unit_nr_said = 0;
+	for (i = 0; !ret && i < 100000; i++)
 		ret = kp_arena_object(arena, "t", &i, sizeof(i), 8, NULL, NULL, &object);
 	ck_assert_int_eq(ret, -ENOMEM);
+	ck_assert_uint_eq(i, 65537);
+	ck_assert_int_eq(kp_arena_object(arena, "t", &i, sizeof(i), 8, NULL, NULL, &object),
+			 -ENOMEM);
+	ck_assert_uint_eq(unit_nr_said, 1);
+	ck_assert_ptr_nonnull(strstr(unit_said, "more than 65536 shared objects"));
+	ck_assert_ptr_nonnull(strstr(unit_said, "nrfiles="));
 	i = 17;
 	ck_assert_int_eq(kp_arena_object(arena, "t", &i, sizeof(i), 8, NULL, NULL, &object), 0);
+	ck_assert_int_eq(kp_arena_object(arena, "t", &i, sizeof(i), 8, NULL, NULL, &again), 0);
+	ck_assert_ptr_eq(object, again);
 }
 END_TEST
 
@@ -207,6 +226,23 @@ START_TEST(killed_inside_init)
 		ck_assert_int_eq(WTERMSIG(in_child(die_inside, key + i + 1)), SIGKILL);
 	ck_assert_uint_eq(thing(key, 13)->value, 12);
 	ck_assert_uint_eq(thing("ictim", 14)->value, 14);
+}
+END_TEST
+
+/* All that was there is found again after a death, at the same place. */
+START_TEST(whole_after_a_death)
+{
+	static void *made[3000];
+	char key[] = "victim";
+	void *object;
+
+	for (unsigned int i = 0; i < 3000; i++)
+		ck_assert_int_eq(numbered(i, &made[i]), 0);
+	ck_assert_int_eq(WTERMSIG(in_child(die_inside, key)), SIGKILL);
+	for (unsigned int i = 0; i < 3000; i++) {
+		ck_assert_int_eq(numbered(i, &object), 0);
+		ck_assert_ptr_eq(object, made[i]);
+	}
 }
 END_TEST
 
@@ -256,6 +292,7 @@ int main(void)
 	tcase_add_test(tcase, failed_init_leaves_nothing);
 	tcase_add_test(tcase, registry_full);
 	tcase_add_test(tcase, killed_inside_init);
+	tcase_add_test(tcase, whole_after_a_death);
 	tcase_add_test(tcase, made_once);
 	suite_add_tcase(suite, tcase);
 	return unit_run(suite);

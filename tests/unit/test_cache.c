@@ -1,72 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The page cache stage (time limit: 120): what is on the device, in every variant. */
+#include <signal.h>
 #include <sys/wait.h>
 
-#include "../../shim/policy/page_cache.h"
-#include "unit.h"
+#include "unit_cache.h"
 
 #define SIZE (MIB / 2)
 
-static struct unit unit;
-static struct kp_cache_options options;
-
-struct variant_case {
-	const struct kp_policy *policy;
-	const char *name;
-};
-
-static const struct variant_case cases[] = {
-	{ &kp_writeback_policy, "overrun" },  { &kp_writeback_policy, "v1" },
-	{ &kp_writeback_policy, "jan" },      { &kp_writeback_policy, "strict" },
-	{ &kp_writeback_policy, "6.x" },      { &kp_blocksize_policy, "logical" },
-	{ &kp_blocksize_policy, "coalesce" }, { &kp_blocksize_policy, "merge_bh" },
-	{ &kp_blocksize_policy, "folio" },
-};
-
-#define NR_CASES 9
-
-static void add_policy(const struct variant_case *c)
+static int do_io(struct kp_file *file, enum kp_op op, uint64_t pos, void *memory, size_t len)
 {
-	const struct kp_variant *variant;
-	char why[256];
+	struct kp_io io;
 
-	ck_assert_int_eq(kp_policy_find(c->policy, c->name, NULL, &variant, why, sizeof(why)), 0);
-	unit_add_stage(&unit, c->policy, variant, &options);
-	ck_assert_int_eq(kp_policy_find(&kp_plug_policy, NULL, NULL, &variant, why, sizeof(why)),
-			 0);
-	unit_add_stage(&unit, &kp_plug_policy, variant, NULL);
-}
-
-static void set_up_case(const struct variant_case *c, const char *backend)
-{
-	options = (struct kp_cache_options){
-		.dirty_bytes = 128 * KIB,
-		.dirty_background_bytes = 32 * KIB,
-		.cache_bytes = 256 * KIB,
-		.dirty_writeback_centisecs = 500,
-		.dirty_expire_centisecs = 3000,
-		.read_ahead_kb = 32,
-		.nr_to_write = 8,
-	};
-	unit_init(&unit, backend);
-	add_policy(c);
-}
-
-static struct page_cache *cache(void)
-{
-	struct page_cache *found;
-
-	ck_assert_int_eq(cache_find(unit.arena, &found), 0);
-	return found;
-}
-
-static uint64_t counter(enum cache_counter which)
-{
-	unsigned int nr;
-	uint64_t *values = unit.pl->slot->values;
-
-	(void)nr;
-	return values[kp_counters_at(unit.stages[0].policy) + which];
+	return unit_io(&unit, &io, op, file, pos, memory, len);
 }
 
 /* ---- against a plain copy ------------------------------------------------------------------ */
@@ -262,43 +207,66 @@ START_TEST(test_sparse_memory)
 }
 END_TEST
 
-/* Time to write back one page of a file of @size whose first 200 pages are cached and clean. */
-static uint64_t time_one_page(uint64_t size)
+/* ---- the time that clean pages cost -------------------------------------------------------- */
+
+#define NR_CLEAN 100000u
+
+/* Until the flusher has written what there is. */
+static void wait_clean(void)
 {
-	const char *path = unit_path("onepage");
-	uint64_t best = UINT64_MAX;
+	struct cache_totals totals;
+
+	do {
+		totals = cache_totals(cache());
+	} while (totals.dirty || totals.writeback);
+}
+
+/*
+ * Time to write back one page of a null device's file of @size, by a sync and in the background,
+ * beside @clean pages that are cached and clean. The best of 30 each.
+ */
+static void time_one_page(uint64_t size, unsigned int clean, uint64_t best[2])
+{
 	struct kp_file *file;
-	struct kp_io io;
+	uint64_t from;
 
-	set_up_case(&cases[4], "psync");
-	options.cache_bytes = 8 * MIB;
-	unit_make_file(path, buffer, 0);
-	ck_assert_int_eq(truncate(path, size), 0);
+	set_up_case(&cases[4], "null");
+	unit.config.device.null.memory_backed = false;
+	options.cache_bytes = 2ull * NR_CLEAN * KP_PAGE_SIZE;
+	options.read_ahead_kb = 4096;
+	options.dirty_background_bytes = 1;
 	unit_start(&unit);
-	file = unit_open(&unit, path, O_RDWR);
-	ck_assert_int_eq(unit_io(&unit, &io, KP_OP_READ, file, 0, buffer, SIZE), 0);
+	file = unit_open(&unit, "onepage", O_RDWR);
+	for (uint64_t pos = 0; pos < clean * 4096ull; pos += SIZE)
+		ck_assert_int_eq(
+			do_io(file, KP_OP_READ, pos, buffer, kp_min(clean * 4096ull, SIZE)), 0);
+	ck_assert_uint_ge(cache_totals(cache()).pages, clean);
+	best[0] = best[1] = UINT64_MAX;
 	for (unsigned int i = 0; i < 30; i++) {
-		uint64_t from;
-
-		ck_assert_int_eq(unit_io(&unit, &io, KP_OP_WRITE, file, size - 4096, buffer, 4096),
-				 0);
+		ck_assert_int_eq(do_io(file, KP_OP_WRITE, size - 4096, buffer, 4096), 0);
 		from = kp_now_ns();
-		ck_assert_int_eq(unit_io(&unit, &io, KP_OP_SYNC_RANGE, file, 0, NULL, size), 0);
-		best = kp_min(best, kp_now_ns() - from);
+		ck_assert_int_eq(do_io(file, KP_OP_SYNC_RANGE, 0, NULL, size), 0);
+		best[0] = kp_min(best[0], kp_now_ns() - from);
+		from = kp_now_ns();
+		ck_assert_int_eq(do_io(file, KP_OP_WRITE, size - 4096, buffer, 4096), 0);
+		wait_clean();
+		best[1] = kp_min(best[1], kp_now_ns() - from);
 	}
 	ck_assert_int_eq(kp_file_close(file), 0);
-	ck_assert_int_eq(kp_pipeline_destroy(unit.pl), 0);
-	kp_arena_destroy(unit.arena);
-	unlink(path);
-	return best;
+	unit_exit(&unit);
 }
 
 START_TEST(test_sparse_time)
 {
-	uint64_t small = time_one_page(MIB), large = time_one_page(1ull << 40);
+	static const char *const names[] = { "sync", "background" };
+	uint64_t small[2], large[2];
 
-	/* The best of 30 each; a scan of 2^28 pages would take a hundred times that. */
-	ck_assert_msg(large < 4 * small + 100000, "1 TiB: %lu ns, 1 MiB: %lu ns", large, small);
+	time_one_page(MIB, 128, small);
+	time_one_page(1ull << 40, NR_CLEAN, large);
+	/* A look at each of the clean pages takes several times that. */
+	for (unsigned int i = 0; i < 2; i++)
+		ck_assert_msg(large[i] < 4 * small[i] + 100000, "%s: 1 TiB: %lu ns, 1 MiB: %lu ns",
+			      names[i], large[i], small[i]);
 }
 END_TEST
 
@@ -331,6 +299,126 @@ START_TEST(test_errseq)
 	ck_assert_int_eq(unit_io(&unit, &io, KP_OP_WRITE, one, 32768, buffer, 512), 0);
 	ck_assert_int_eq(kp_pipeline_destroy(unit.pl), -EIO);
 	kp_arena_destroy(unit.arena);
+}
+END_TEST
+
+/* ---- a sync that meets somebody else's claim ----------------------------------------------- */
+
+struct claim {
+	struct cache_file *file;
+	uint32_t id;
+};
+
+/* The flusher of a moment ago: it had the page locked, and gives it up without having written it. */
+static void *give_up(void *arg)
+{
+	struct claim *claim = arg;
+
+	usleep(30000);
+	cache_lock(cache(), claim->file);
+	cache_unclaim(cache(), claim->file, claim->id);
+	cache_unlock(claim->file);
+	cache_wake(claim->file);
+	return NULL;
+}
+
+static void claim_page(struct claim *claim, uint16_t user)
+{
+	claim->file = cache()->files[0];
+	cache_lock(cache(), claim->file);
+	claim->id = cache_lookup(claim->file, 1);
+	ck_assert_uint_ne(claim->id, 0);
+	cache_claim(cache(), claim->file, claim->id, user);
+	cache_unlock(claim->file);
+}
+
+static const enum kp_op syncs[] = { KP_OP_FLUSH, KP_OP_FDATASYNC, KP_OP_SYNC_RANGE };
+
+/* What a sync waits for and is given up must be written before the sync returns. */
+START_TEST(test_sync_given_up)
+{
+	const char *path = unit_path("given-up");
+	struct cache_limits limits;
+	struct kp_file *file, *direct;
+	unsigned char data[4096] __attribute__((aligned(4096)));
+	struct claim claim;
+	pthread_t thread;
+	struct kp_io io;
+	uint16_t user;
+
+	set_up_case(&cases[_i % NR_CASES], "libaio");
+	unit_fill(buffer, 8192);
+	memset(data, 0, sizeof(data));
+	unit_make_file(path, data, 4096);
+	unit_start(&unit);
+	file = unit_open(&unit, path, O_RDWR);
+	direct = unit_open(&unit, path, O_RDWR | O_DIRECT);
+	limits = cache()->limits;
+	ck_assert_int_eq(cache_join(cache(), &limits, 0, &user), 0);
+	for (unsigned int i = 0; i < 4; i++) {
+		buffer[4096] = i;
+		ck_assert_int_eq(unit_io(&unit, &io, KP_OP_WRITE, file, 0, buffer, 8192), 0);
+		claim_page(&claim, user);
+		ck_assert_int_eq(pthread_create(&thread, NULL, give_up, &claim), 0);
+		if (i < 3) {
+			ck_assert_int_eq(unit_io(&unit, &io, syncs[i], file, 0, NULL, 8192), 0);
+			ck_assert_uint_eq(claim.file->nr_dirty, 0);
+			unit_read_file(path, data, 4096, 4096);
+		} else {
+			/* A direct read relies on the same. */
+			ck_assert_int_eq(unit_io(&unit, &io, KP_OP_READ, direct, 4096, data, 4096),
+					 0);
+		}
+		ck_assert_mem_eq(data, buffer + 4096, 4096);
+		pthread_join(thread, NULL);
+	}
+	cache_leave(cache(), user);
+	ck_assert_int_eq(kp_file_close(direct), 0);
+	ck_assert_int_eq(kp_file_close(file), 0);
+	unit_exit(&unit);
+	unlink(path);
+}
+END_TEST
+
+/* The same, of a flusher that is killed with the page under writeback. */
+START_TEST(test_sync_killed)
+{
+	const char *path = unit_path("claimed");
+	unsigned char data[4096];
+	struct kp_file *file;
+	struct claim claim;
+	struct kp_io io;
+	int status;
+	pid_t pid;
+
+	set_up_case(&cases[_i], "libaio");
+	unit_fill(buffer, 8192);
+	unit_make_file(path, data, 0);
+	unit_start(&unit);
+	file = unit_open(&unit, path, O_RDWR);
+	ck_assert_int_eq(unit_io(&unit, &io, KP_OP_WRITE, file, 0, buffer, 8192), 0);
+	pid = fork();
+	ck_assert_int_ge(pid, 0);
+	if (!pid) {
+		struct cache_limits limits = cache()->limits;
+		uint16_t user;
+
+		if (cache_join(cache(), &limits, 0, &user))
+			_exit(1);
+		claim_page(&claim, user);
+		kill(getpid(), SIGSTOP);
+		_exit(2);
+	}
+	ck_assert_int_eq(waitpid(pid, &status, WUNTRACED), pid);
+	ck_assert(WIFSTOPPED(status));
+	kill(pid, SIGKILL);
+	ck_assert_int_eq(unit_io(&unit, &io, KP_OP_FDATASYNC, file, 0, NULL, 0), 0);
+	unit_read_file(path, data, 4096, 4096);
+	ck_assert_mem_eq(data, buffer + 4096, 4096);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(kp_file_close(file), 0);
+	unit_exit(&unit);
+	unlink(path);
 }
 END_TEST
 
@@ -374,6 +462,61 @@ START_TEST(test_invalidate)
 }
 END_TEST
 
+/* mapped=auto: the written extents of a file that exists, not its holes and unwritten ones. */
+START_TEST(test_mapped_extents)
+{
+	const char *path = unit_path("mapped");
+	struct kp_file *file;
+	int fd;
+
+	set_up_case(&cases[_i], "libaio");
+	options.dirty_bytes = MIB;
+	unit_make_file(path, buffer, 64 * KIB);
+	fd = open(path, O_RDWR);
+	if (fallocate(fd, 0, 64 * KIB, 64 * KIB)) {
+		close(fd);
+		return; /* no such file system */
+	}
+	ck_assert_int_eq(pwrite(fd, buffer, 4096, 200 * KIB), 4096);
+	ck_assert_int_eq(fsync(fd), 0);
+	close(fd);
+	unit_start(&unit);
+	file = unit_open(&unit, path, O_RDWR);
+	for (unsigned int i = 0; i < 60; i++)
+		ck_assert_int_eq(cache_mapped(cache()->files[0], i), i < 16 || i == 50);
+	/* One extent of what is mapped, one of what is not; written, all is. */
+	ck_assert_int_eq(do_io(file, KP_OP_WRITE, 0, buffer, 128 * KIB), 0);
+	ck_assert_int_eq(do_io(file, KP_OP_FDATASYNC, 0, NULL, 0), 0);
+	ck_assert_uint_eq(counter(CACHE_EXTENTS), 2);
+	for (unsigned int i = 0; i < 32; i++)
+		ck_assert(cache_mapped(cache()->files[0], i));
+	ck_assert_int_eq(kp_file_close(file), 0);
+	unit_exit(&unit);
+	unlink(path);
+}
+END_TEST
+
+/* Old pages are written, whatever the limits, if anybody looks. */
+START_TEST(test_expire)
+{
+	struct kp_file *file;
+
+	set_up_case(&cases[_i / 2], "null");
+	options.dirty_expire_centisecs = 10;
+	options.dirty_writeback_centisecs = _i % 2 ? 5 : 0;
+	unit_start(&unit);
+	file = unit_open(&unit, "old", O_RDWR);
+	ck_assert_int_eq(do_io(file, KP_OP_WRITE, 0, buffer, 8 * KIB), 0);
+	usleep(60000);
+	ck_assert_uint_eq(cache_totals(cache()).dirty, 2);
+	for (unsigned int i = 0; i < (_i % 2 ? 3000 : 300) && cache_totals(cache()).dirty; i++)
+		usleep(1000);
+	ck_assert_uint_eq(cache_totals(cache()).dirty, _i % 2 ? 0 : 2);
+	ck_assert_int_eq(kp_file_close(file), 0);
+	unit_exit(&unit);
+}
+END_TEST
+
 /* A second user in the same process. Return: what its pipeline, then its open, said. */
 static int second_user(const char *path)
 {
@@ -403,7 +546,8 @@ START_TEST(test_disagree)
 	unit.config.nr_stages = 0;
 	add_policy(&cases[(_i + 1) % NR_CASES]);
 	ck_assert_int_eq(second_user("same"), -EINVAL);
-	ck_assert_int_eq(second_user("other"), 0);
+	/* Another file, but of the same null device: one flusher, one policy of writeback. */
+	ck_assert_int_eq(second_user("other"), _i >= 4 && _i < 8 ? 0 : -EINVAL);
 	ck_assert_int_eq(kp_file_close(file), 0);
 	kp_pipeline_destroy(unit.pl);
 	kp_arena_destroy(unit.arena);
@@ -489,8 +633,12 @@ int main(void)
 	tcase_add_loop_test(tests, test_sparse_memory, 4, 6);
 	tcase_add_test(tests, test_sparse_time);
 	tcase_add_loop_test(tests, test_errseq, 0, NR_CASES);
+	tcase_add_loop_test(tests, test_sync_given_up, 0, NR_CASES);
+	tcase_add_loop_test(tests, test_sync_killed, 3, 6);
 	tcase_add_loop_test(tests, test_osync, 0, 3);
 	tcase_add_test(tests, test_invalidate);
+	tcase_add_loop_test(tests, test_mapped_extents, 0, 4);
+	tcase_add_loop_test(tests, test_expire, 6, 10);
 	tcase_add_loop_test(tests, test_disagree, 0, NR_CASES);
 	tcase_add_test(tests, test_block_size_below_device);
 	tcase_add_test(tests, test_two_caches);

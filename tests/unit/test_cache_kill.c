@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Jobs that share a page cache are killed (time limit: 300): a random one, or the one whose thread
- * is the flusher. The others must finish, what they wrote must be on the device, and of the killed
- * one everything whose fsync had returned. KP_ROUNDS=100 for the long form.
+ * is the flusher. The others must finish, and what they wrote must be on the device; of the killed
+ * one everything whose fsync had returned. Or all are killed at once, so that nobody is left to
+ * make good what a sync only promised. KP_ROUNDS=100 for the long form.
  */
 #include <linux/futex.h>
 #include <signal.h>
@@ -16,6 +17,7 @@
 #define NR_BLOCKS  600u
 #define ROUNDS	   8
 #define SYNC_EVERY 25
+#define ALL	   (-1)
 
 /* What a job has done, in memory that outlives it. */
 struct job {
@@ -54,16 +56,6 @@ static void fill(uint32_t *block, unsigned int job, unsigned int nr, uint32_t ve
 {
 	for (unsigned int i = 0; i < BLOCK / 4; i++)
 		block[i] = job << 28 ^ nr << 16 ^ version;
-}
-
-/* The version that a block has, 0 if it is not of one piece. */
-static uint32_t version_of(const uint32_t *block, unsigned int job, unsigned int nr)
-{
-	for (unsigned int i = 1; i < BLOCK / 4; i++) {
-		if (block[i] != block[0])
-			return 0;
-	}
-	return block[0] ^ job << 28 ^ nr << 16;
 }
 
 static void sync_job(struct kp_file *file, struct job *job)
@@ -158,46 +150,45 @@ static void wait_for_successor(pid_t before)
 	}
 }
 
-static void check_block(const struct variant_case *c, const char *data, int victim, unsigned int nr,
-			unsigned int block)
+/*
+ * A job that ended has its last version everywhere. Who was killed may have left a write half done,
+ * of whatever version since its last sync.
+ */
+static void check_block(const struct variant_case *c, const uint32_t *words, bool killed,
+			unsigned int nr, unsigned int block)
 {
-	uint64_t at = position(c, nr, block);
-	uint32_t copy[BLOCK / 4], version;
+	uint32_t most = jobs[nr].wrote[block];
+	uint32_t least = killed ? jobs[nr].synced[block] : most;
 
-	memcpy(copy, data + at, BLOCK);
-	version = version_of(copy, nr, block);
-	if ((int)nr != victim) {
-		ck_assert_msg(version == jobs[nr].wrote[block] || !jobs[nr].wrote[block],
-			      "%s: job %u block %u: version %u, wrote %u", c->name, nr, block,
-			      version, jobs[nr].wrote[block]);
-		return;
+	for (unsigned int i = 0; least && i < BLOCK / 4; i++) {
+		uint32_t version = words[i] ^ nr << 28 ^ block << 16;
+
+		ck_assert_msg(version >= least && version <= most,
+			      "%s: job %u%s block %u word %u: version %u, synced %u, wrote %u",
+			      c->name, nr, killed ? ", killed," : "", block, i, version,
+			      jobs[nr].synced[block], jobs[nr].wrote[block]);
 	}
-	if (!jobs[nr].synced[block])
-		return;
-	/* Half a write may have been the last thing it did. */
-	ck_assert_msg(version <= jobs[nr].wrote[block] &&
-			      (version >= jobs[nr].synced[block] ||
-			       jobs[nr].wrote[block] > jobs[nr].synced[block]),
-		      "%s: killed job %u block %u: version %u, synced %u, wrote %u", c->name, nr,
-		      block, version, jobs[nr].synced[block], jobs[nr].wrote[block]);
-	if (version)
-		ck_assert_uint_ge(version, jobs[nr].synced[block]);
 }
 
+/* @victim: who was killed, ALL: every job. */
 static void check_device(const struct variant_case *c, int victim)
 {
 	size_t size = (size_t)NR_JOBS * NR_BLOCKS * BLOCK;
-	char *data = unit_memory(size);
+	size_t padded = kp_round_up(size, KP_PAGE_SIZE);
+	char *data = unit_memory(padded);
+	uint32_t words[BLOCK / 4];
 	struct stat st;
 
 	ck_assert_int_eq(stat(path, &st), 0);
-	ck_assert_int_le(st.st_size, size);
+	ck_assert_int_le(st.st_size, victim == ALL ? padded : size);
 	unit_read_file(path, data, st.st_size, 0);
 	for (unsigned int nr = 0; nr < NR_JOBS; nr++) {
-		for (unsigned int block = 0; block < NR_BLOCKS; block++)
-			check_block(c, data, victim, nr, block);
+		for (unsigned int block = 0; block < NR_BLOCKS; block++) {
+			memcpy(words, data + position(c, nr, block), BLOCK);
+			check_block(c, words, victim == ALL || victim == (int)nr, nr, block);
+		}
 	}
-	munmap(data, size);
+	munmap(data, padded);
 }
 
 static void set_up(const struct variant_case *c)
@@ -227,11 +218,8 @@ static void set_up(const struct variant_case *c)
 	ck_assert_ptr_ne(jobs, MAP_FAILED);
 }
 
-static void kill_round(const struct variant_case *c, bool flusher)
+static void start_jobs(const struct variant_case *c, pid_t *pids)
 {
-	pid_t pids[NR_JOBS], thread;
-	int victim = unit_between(0, NR_JOBS - 1), status;
-
 	set_up(c);
 	for (unsigned int i = 0; i < NR_JOBS; i++) {
 		pids[i] = fork();
@@ -241,6 +229,21 @@ static void kill_round(const struct variant_case *c, bool flusher)
 	}
 	wait_for_jobs();
 	usleep(unit_between(0, 50000));
+}
+
+static void end_round(void)
+{
+	unlink(path);
+	munmap(jobs, NR_JOBS * sizeof(*jobs));
+	kp_arena_destroy(unit.arena);
+}
+
+static void kill_round(const struct variant_case *c, bool flusher)
+{
+	pid_t pids[NR_JOBS], thread;
+	int victim = unit_between(0, NR_JOBS - 1), status;
+
+	start_jobs(c, pids);
 	thread = flusher_thread();
 	if (flusher && job_of(pids, thread) >= 0)
 		victim = job_of(pids, thread);
@@ -258,9 +261,27 @@ static void kill_round(const struct variant_case *c, bool flusher)
 				      "%s: job %d ended with %x", c->name, i, status);
 	}
 	check_device(c, victim);
-	unlink(path);
-	munmap(jobs, NR_JOBS * sizeof(*jobs));
-	kp_arena_destroy(unit.arena);
+	end_round();
+}
+
+/* In any order, the flusher's owner first or last, so that others take over while they are killed. */
+static void kill_all_round(const struct variant_case *c)
+{
+	unsigned int first = unit_between(0, NR_JOBS - 1), pause = unit_between(0, 3) * 100;
+	pid_t pids[NR_JOBS];
+	int status;
+
+	start_jobs(c, pids);
+	for (unsigned int i = 0; i < NR_JOBS; i++) {
+		kill(pids[(first + i) % NR_JOBS], SIGKILL);
+		usleep(pause);
+	}
+	for (unsigned int i = 0; i < NR_JOBS; i++) {
+		ck_assert_int_eq(waitpid(pids[i], &status, 0), pids[i]);
+		ck_assert(WIFSIGNALED(status));
+	}
+	check_device(c, ALL);
+	end_round();
 }
 
 static int rounds(void)
@@ -286,6 +307,14 @@ START_TEST(test_kill_flusher)
 }
 END_TEST
 
+START_TEST(test_kill_all)
+{
+	unit_seed = kp_now_ns() | 1;
+	for (int i = 0; i < rounds(); i++)
+		kill_all_round(&cases[i % NR_CASES]);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("cache_kill");
@@ -294,6 +323,7 @@ int main(void)
 	tcase_set_timeout(tests, 140);
 	tcase_add_test(tests, test_kill_random_job);
 	tcase_add_test(tests, test_kill_flusher);
+	tcase_add_test(tests, test_kill_all);
 	suite_add_tcase(suite, tests);
 	return unit_run(suite);
 }

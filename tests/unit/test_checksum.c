@@ -3,6 +3,11 @@
  * The checksum policy: its decisions, and whole I/Os through the stage on real files: corruption,
  * torn writes, copies, I/O that is not aligned, sums across runs.
  */
+#include <signal.h>
+#include <stdarg.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
 #include "policy/checksum.h"
 #include "unit.h"
 
@@ -209,7 +214,7 @@ struct test {
 	struct unit unit;
 	struct kp_checksum_options options;
 	struct kp_file *file;
-	const char *path;
+	char path[512];
 	char *memory; /* FILE_SIZE, and the model of the file behind it */
 	char *model;
 };
@@ -239,7 +244,7 @@ static const char *any_of(int i)
 static void begin(const char *backend, const char *variant)
 {
 	memset(&test, 0, sizeof(test));
-	test.path = strdup(unit_path("checksum"));
+	snprintf(test.path, sizeof(test.path), "%s", unit_path("checksum"));
 	test.memory = unit_memory(2 * FILE_SIZE);
 	test.model = test.memory + FILE_SIZE;
 	unit_make_file(test.path, test.memory, FILE_SIZE);
@@ -572,6 +577,28 @@ START_TEST(unaligned_onto_bad)
 }
 END_TEST
 
+/* Behind the end of a short read nothing is judged, whatever the I/O before found there. */
+START_TEST(bad_before_short)
+{
+	const uint64_t len = 128 * 4096;
+
+	begin("libaio", "inline");
+	start();
+	fill_file();
+	for (uint64_t i = 0; i < 128; i++)
+		flip_bit(i * 32768);
+	ck_assert_int_eq(do_io(KP_OP_READ, 0, test.memory, len, NULL), -EIO);
+	ck_assert_int_eq(do_io(KP_OP_WRITE, 0, test.model, len, NULL), 0);
+	flip_bit(3 * 32768);
+	ck_assert_int_eq(truncate(test.path, 25 * 4096), 0);
+	memset(test.memory, 'x', len);
+	ck_assert_int_eq(do_io(KP_OP_READ, 0, test.memory, len, NULL), -EIO);
+	for (uint64_t i = 32 * 4096; i < len; i++)
+		ck_assert_int_eq(test.memory[i], 'x');
+	end();
+}
+END_TEST
+
 /* Sectors that were never written, and discarded ones, have no sum and are not verified. */
 START_TEST(no_sums)
 {
@@ -695,9 +722,39 @@ START_TEST(deep_queue_split)
 }
 END_TEST
 
+#define MANY 128
+
+/*
+ * Workers that wait for a place in the device while the owner waits for many I/Os to end: it must
+ * not sleep until all are over that are in the device.
+ */
+START_TEST(more_pieces_than_places)
+{
+	static struct kp_io ios[MANY];
+	uint64_t begun;
+
+	begin("null", "async");
+	test.unit.config.depth = MANY;
+	test.unit.config.device.null = (struct kp_null_options){ .mbps = 200 };
+	start();
+	begun = kp_now_ns();
+	for (int i = 0; i < MANY; i++) {
+		kp_io_prepare(&ios[i], KP_OP_WRITE, test.file, i * 128 * KIB, test.memory,
+			      128 * KIB);
+		ck_assert_int_eq(kp_submit(test.unit.pl, &ios[i]), 0);
+	}
+	kp_commit(test.unit.pl);
+	ck_assert_int_eq(kp_reap(test.unit.pl, MANY, MANY, NULL), MANY);
+	/* 16 MiB at 200 MB/s take 84 ms. */
+	ck_assert_uint_lt(kp_now_ns() - begun, 400 * 1000000ull);
+	ck_assert_uint_eq(counter(CSUM_BIOS_ASYNC), 2 * MANY);
+	end();
+}
+END_TEST
+
 /* ---- sums across runs ---------------------------------------------------------------------- */
 
-static char sums_path[512];
+static char sums_path[sizeof(test.path) + 8];
 
 static void begin_sums(const char *way)
 {
@@ -754,6 +811,150 @@ START_TEST(sums_file)
 	next_run(O_RDONLY);
 	ck_assert_int_eq(do_io(KP_OP_READ, 0, test.memory, MIB, NULL), 0);
 	ck_assert_mem_eq(test.memory, test.model, MIB);
+	unlink(sums_path);
+	end();
+}
+END_TEST
+
+/* ---- what survives a power cut ------------------------------------------------------------- */
+
+static struct {
+	char text[4096]; /* "unlink NAME;", "rename NAME;", "fsync NAME;": in their order */
+	bool slow;	 /* unlink takes its time */
+	bool unlinking, unlinked;
+} calls;
+
+static void record(const char *call, const char *path)
+{
+	size_t used = strlen(calls.text);
+	const char *base = strrchr(path, '/');
+
+	snprintf(calls.text + used, sizeof(calls.text) - used, "%s %s;", call,
+		 base ? base + 1 : path);
+}
+
+/* In place of libc's. */
+int unlink(const char *path)
+{
+	long ret;
+
+	record("unlink", path);
+	__atomic_store_n(&calls.unlinking, true, __ATOMIC_SEQ_CST);
+	if (calls.slow)
+		usleep(200000);
+	ret = syscall(SYS_unlinkat, AT_FDCWD, path, 0);
+	__atomic_store_n(&calls.unlinked, true, __ATOMIC_SEQ_CST);
+	return ret;
+}
+
+int rename(const char *from, const char *to)
+{
+	record("rename", to);
+	return syscall(SYS_renameat2, AT_FDCWD, from, AT_FDCWD, to, 0);
+}
+
+int fsync(int fd)
+{
+	char link[64], path[512] = "";
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	if (readlink(link, path, sizeof(path) - 1) > 0)
+		record("fsync", path);
+	return syscall(SYS_fsync, fd);
+}
+
+static const char *base_of(const char *path)
+{
+	return strrchr(path, '/') + 1;
+}
+
+static void expect_calls(const char *format, ...)
+{
+	char expected[1024];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(expected, sizeof(expected), format, args);
+	va_end(args);
+	ck_assert_str_eq(calls.text, expected);
+	calls.text[0] = '\0';
+}
+
+/*
+ * Before the first write the old sums are gone from the disk; the new ones get there after the data
+ * that they are of.
+ */
+START_TEST(sums_order)
+{
+	char folder[512];
+
+	begin_sums("inline");
+	snprintf(folder, sizeof(folder), "%s", test.path);
+	*strrchr(folder, '/') = '\0';
+	start();
+	fill_file();
+	calls.text[0] = '\0';
+	kp_pipeline_destroy(test.unit.pl);
+	test.unit.pl = NULL;
+	kp_arena_finish(test.unit.arena);
+	expect_calls("fsync %s;fsync %s.%d.tmp;rename %s;fsync %s;", base_of(test.path),
+		     base_of(sums_path), (int)getpid(), base_of(sums_path), base_of(folder));
+	next_run(O_RDONLY);
+	calls.text[0] = '\0';
+	next_run(O_RDWR); /* the reader has changed nothing */
+	expect_calls("unlink %s;fsync %s;", base_of(sums_path), base_of(folder));
+	unlink(sums_path);
+	end();
+}
+END_TEST
+
+static void *open_for_writing(void *arg)
+{
+	struct kp_pipeline *pl;
+	struct kp_file *file;
+
+	(void)arg;
+	ck_assert_int_eq(kp_pipeline_create(&pl, &test.unit.config), 0);
+	ck_assert_int_eq(kp_file_open(pl, test.path, O_RDWR, 0, &file), 0);
+	kp_pipeline_destroy(pl);
+	return NULL;
+}
+
+/* Nor does the second job write before the first has removed them. */
+START_TEST(sums_order_of_two_jobs)
+{
+	pthread_t thread;
+
+	begin_sums("inline");
+	start();
+	fill_file();
+	next_run(O_RDONLY);
+	calls.slow = true;
+	calls.unlinking = calls.unlinked = false;
+	ck_assert_int_eq(pthread_create(&thread, NULL, open_for_writing, NULL), 0);
+	while (!__atomic_load_n(&calls.unlinking, __ATOMIC_SEQ_CST))
+		usleep(1000);
+	open_for_writing(NULL);
+	ck_assert(__atomic_load_n(&calls.unlinked, __ATOMIC_SEQ_CST));
+	calls.slow = false;
+	pthread_join(thread, NULL);
+	end();
+}
+END_TEST
+
+/* Each of several jobs is refused, and one line says why. */
+START_TEST(sums_refused_once)
+{
+	begin_sums("inline");
+	unit_make_file(sums_path, "bad", 3);
+	unit_start(&test.unit);
+	unit_nr_said = 0;
+	for (int i = 0; i < 4; i++)
+		ck_assert_int_eq(kp_file_open(test.unit.pl, test.path, O_RDWR, 0, &test.file),
+				 -EINVAL);
+	ck_assert_uint_eq(unit_nr_said, 1);
+	ck_assert_msg(strstr(unit_said, "cut off"), "%s", unit_said);
+	ck_assert_int_eq(access(sums_path, F_OK), 0);
 	unlink(sums_path);
 	end();
 }
@@ -873,6 +1074,42 @@ START_TEST(sync_writers)
 }
 END_TEST
 
+/* A job that is killed in the middle of a sync write is not one for ever. */
+START_TEST(killed_sync_writer)
+{
+	int fds[2], status;
+	char byte;
+	pid_t pid;
+
+	begin("null", "always_async");
+	test.options.sync_writers = true;
+	ck_assert_int_eq(pipe(fds), 0);
+	pid = fork();
+	if (!pid) {
+		struct kp_io io;
+
+		test.unit.config.device.null.write_nsec = 1000000000u;
+		unit_start(&test.unit);
+		test.file = unit_open(&test.unit, test.path, O_RDWR | O_SYNC);
+		kp_io_prepare(&io, KP_OP_WRITE, test.file, MIB, test.memory, 4096);
+		if (kp_submit(test.unit.pl, &io) || write(fds[1], "x", 1) != 1)
+			_exit(1);
+		pause();
+	}
+	ck_assert_int_eq(read(fds[0], &byte, 1), 1);
+	start();
+	ck_assert_int_eq(do_io(KP_OP_WRITE, 0, test.memory, 4096, NULL), 0);
+	ck_assert_uint_eq(counter(CSUM_BIOS_INLINE), 1);
+	kill(pid, SIGKILL);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	usleep(150000);
+	ck_assert_int_eq(do_io(KP_OP_WRITE, 0, test.memory, 4096, NULL), 0);
+	ck_assert_uint_eq(counter(CSUM_BIOS_INLINE), 1);
+	ck_assert_uint_eq(counter(CSUM_BIOS_ASYNC), 1);
+	end();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("checksum");
@@ -894,16 +1131,22 @@ int main(void)
 	tcase_add_test(tcase, mirrors_all_bad);
 	tcase_add_loop_test(tcase, unaligned, 0, any);
 	tcase_add_test(tcase, unaligned_onto_bad);
+	tcase_add_test(tcase, bad_before_short);
 	tcase_add_test(tcase, no_sums);
 	tcase_add_loop_test(tcase, failed_writes, 0, NR_WAYS);
 	tcase_add_loop_test(tcase, corrupting_device, 0, NR_WAYS);
 	tcase_add_loop_test(tcase, deep_queue, 0, any);
 	tcase_add_loop_test(tcase, deep_queue_split, 0, any);
+	tcase_add_test(tcase, more_pieces_than_places);
 	tcase_add_test(tcase, sums_file);
 	tcase_add_test(tcase, sums_refused);
 	tcase_add_test(tcase, sums_of_others);
+	tcase_add_test(tcase, sums_order);
+	tcase_add_test(tcase, sums_order_of_two_jobs);
+	tcase_add_test(tcase, sums_refused_once);
 	tcase_add_test(tcase, bad_options);
 	tcase_add_test(tcase, sync_writers);
+	tcase_add_test(tcase, killed_sync_writer);
 	suite_add_tcase(suite, tcase);
 	return unit_run(suite);
 }

@@ -2,6 +2,8 @@
 /*
  * The rows of the diolock policy: who may proceed while what is in flight. Two jobs, and a stage
  * below theirs that holds each I/O until the test lets it end; so nothing here depends on time.
+ * Once with pipelines as fio has them, whose owner reaps what the device ends, and once with shared
+ * ones, as a stage with threads makes them, where the test's thread ends the I/O.
  * Then the inode: blocks from FIEMAP, size, the dead, what is refused.
  */
 #include <linux/falloc.h>
@@ -19,24 +21,65 @@
 struct gate {
 	struct kp_stage stage;
 	struct kp_bio *held; /* atomic */
+	bool open;	     /* atomic; the owner lets it end */
+	void (*end_io)(struct kp_bio *bio);
+	void *private;
 };
+
+static bool shared_pipelines;
 
 static unsigned int gate_needs(const struct kp_stage_config *config)
 {
 	(void)config;
-	return KP_NEEDS_SHARED;
+	return shared_pipelines ? KP_NEEDS_SHARED : 0;
+}
+
+static void gate_end_io(struct kp_bio *bio);
+
+/* Into the device for another moment, with the owner to reap it. */
+static void go_round(struct gate *gate, struct kp_bio *bio)
+{
+	bio->end_io = gate_end_io;
+	bio->private = gate;
+	kp_stage_submit(gate->stage.next, bio);
+}
+
+static void gate_end_io(struct kp_bio *bio)
+{
+	struct gate *gate = bio->private;
+
+	if (!__atomic_load_n(&gate->open, __ATOMIC_ACQUIRE)) {
+		kp_pipeline_defer(gate->stage.pipeline, &gate->stage, bio);
+		return;
+	}
+	bio->end_io = gate->end_io;
+	bio->private = gate->private;
+	__atomic_store_n(&gate->held, NULL, __ATOMIC_RELEASE);
+	bio->end_io(bio);
 }
 
 static void gate_submit(struct kp_stage *stage, struct kp_bio *bio)
 {
 	struct gate *gate = kp_container_of(stage, struct gate, stage);
 
+	if (!shared_pipelines) {
+		if (gate->held != bio) {
+			gate->end_io = bio->end_io;
+			gate->private = bio->private;
+			__atomic_store_n(&gate->open, false, __ATOMIC_RELEASE);
+			__atomic_store_n(&gate->held, bio, __ATOMIC_RELEASE);
+		}
+		go_round(gate, bio);
+		return;
+	}
 	__atomic_store_n(&gate->held, bio, __ATOMIC_RELEASE);
 }
 
 static bool gate_busy(struct kp_stage *stage)
 {
-	return __atomic_load_n(&kp_container_of(stage, struct gate, stage)->held, __ATOMIC_ACQUIRE);
+	struct gate *gate = kp_container_of(stage, struct gate, stage);
+
+	return shared_pipelines && __atomic_load_n(&gate->held, __ATOMIC_ACQUIRE);
 }
 
 static const struct kp_stage_ops gate_ops = {
@@ -103,7 +146,7 @@ static struct gate *gate_of(const struct job *job)
 
 static bool arrived(const struct job *job)
 {
-	return gate_busy(&gate_of(job)->stage);
+	return __atomic_load_n(&gate_of(job)->held, __ATOMIC_ACQUIRE);
 }
 
 static void do_io(struct job *job)
@@ -131,7 +174,9 @@ static void *run_job(void *arg)
 		.arena = job->arena,
 		.stages = stages,
 		.nr_stages = 2,
-		.device.backend = "null",
+		.device = { .backend = "null",
+			    .null = { .read_nsec = shared_pipelines ? 0 : 100000,
+				      .write_nsec = shared_pipelines ? 0 : 100000 } },
 		.depth = 4,
 		.max_io_size = BLOCK,
 	};
@@ -240,9 +285,13 @@ static bool is_unwritten(unsigned int kind, bool sync)
 	return !sync && (kind == 2 || kind == 3 || kind == 7);
 }
 
-/* Does an I/O with @second wait while one with @first is in flight? */
-static bool has_to_wait(const char *first, const char *second, bool first_unwritten)
+/* Does an I/O with @second wait while one with @first is in flight, of kind @first_kind? */
+static bool has_to_wait(const char *first, const char *second, unsigned int first_kind,
+			bool first_unwritten)
 {
+	/* What takes no lock does while somebody punches. */
+	if (first_kind == NR_KINDS - 1 && second[0] == '-')
+		return true;
 	if (second[0] != '-' && (first[1] == 'X' || (first[1] == 'S' && second[0] == 'X')))
 		return true;
 	return strchr(second + 2, 'd') || (first_unwritten && strchr(second + 2, 'u'));
@@ -322,18 +371,27 @@ static void wait_asleep(const struct job *job)
 		}                                                   \
 	} while (0)
 
-static void start_io(struct job *job, unsigned int kind, bool sync)
+static void start_at(struct job *job, enum kp_op op, uint64_t pos, uint32_t len, bool sync)
 {
-	kp_io_prepare(&job->io, kinds[kind].op, job->file, kinds[kind].pos, buffer,
-		      kinds[kind].len);
+	kp_io_prepare(&job->io, op, job->file, pos, buffer, len);
 	job->sync = sync;
 	set_state(job, START);
 }
 
+static void start_io(struct job *job, unsigned int kind, bool sync)
+{
+	start_at(job, kinds[kind].op, kinds[kind].pos, kinds[kind].len, sync);
+}
+
 static void end_io(struct job *job)
 {
-	struct kp_bio *bio = gate_of(job)->held;
+	struct kp_bio *bio = __atomic_load_n(&gate_of(job)->held, __ATOMIC_ACQUIRE);
 
+	if (!shared_pipelines) {
+		__atomic_store_n(&gate_of(job)->open, true, __ATOMIC_RELEASE);
+		WAIT_FOR(!arrived(job), "the owner does not reap");
+		return;
+	}
 	__atomic_store_n(&gate_of(job)->held, NULL, __ATOMIC_RELEASE);
 	kp_bio_endio(bio);
 }
@@ -364,7 +422,7 @@ static void check_pair(unsigned int row, unsigned int first, bool first_sync, un
 		       bool second_sync)
 {
 	const char *a = cell(row, first, first_sync), *b = cell(row, second, second_sync);
-	bool waits = has_to_wait(a, b, is_unwritten(first, first_sync));
+	bool waits = has_to_wait(a, b, first, is_unwritten(first, first_sync));
 
 	snprintf(what, sizeof(what), "%s: %s %s, then %s %s", wanted[row].name,
 		 first_sync ? "sync" : "async", kinds[first].name, second_sync ? "sync" : "async",
@@ -422,13 +480,78 @@ static void stop_jobs(void)
 	kp_arena_destroy(jobs[0].arena);
 }
 
-START_TEST(who_may_proceed)
+static void check_row(int row)
 {
-	start_jobs(wanted[_i].name);
+	start_jobs(wanted[row].name);
 	for (unsigned int i = 0; i < NR_KINDS * 2; i++) {
 		for (unsigned int j = 0; j < NR_KINDS * 2; j++)
-			check_pair(_i, i / 2, i % 2, j / 2, j % 2);
+			check_pair(row, i / 2, i % 2, j / 2, j % 2);
 	}
+	stop_jobs();
+}
+
+START_TEST(who_may_proceed)
+{
+	shared_pipelines = false;
+	check_row(_i);
+}
+END_TEST
+
+START_TEST(who_may_proceed_shared)
+{
+	shared_pipelines = true;
+	check_row(_i);
+}
+END_TEST
+
+/*
+ * What an I/O is to the inode is seen under the lock: while the second waited, the end of the first
+ * changed it. Then it holds what it is to hold, and an asynchronous call returns.
+ */
+static const struct {
+	const char *row;
+	enum kp_op op;
+	uint64_t pos[2]; /* of the first, a synchronous one, and of the second, a write */
+	bool sync;
+	char holds;
+} changes[] = {
+	/* No longer extending. */
+	{ "ext4-4.9", KP_OP_WRITE, { SIZE, SIZE }, false, '-' },
+	{ "ext4-5.6", KP_OP_WRITE, { SIZE, SIZE }, false, '-' },
+	{ "btrfs-4.9", KP_OP_WRITE, { SIZE, SIZE }, true, '-' },
+	/* No longer over written blocks: shared will not do. */
+	{ "ext4-5.6", KP_OP_DISCARD, { 0, 0 }, true, 'X' },
+	{ "ext4-4.9-nolock", KP_OP_DISCARD, { 0, 0 }, true, 'X' },
+	/* No longer a hole: still exclusive, once it is. */
+	{ "ext4-6.12", KP_OP_WRITE, { 32 * BLOCK, 32 * BLOCK }, true, 'X' },
+	/* No longer beyond the end: XFS downgrades. */
+	{ "xfs-5.2", KP_OP_WRITE, { SIZE + 2 * BLOCK, SIZE + BLOCK }, true, 'S' },
+};
+
+#define NR_CHANGES (sizeof(changes) / sizeof(*changes))
+
+START_TEST(decided_under_the_lock)
+{
+	bool sync = changes[_i].sync;
+
+	shared_pipelines = false;
+	start_jobs(changes[_i].row);
+	lay_out();
+	snprintf(what, sizeof(what), "%s, change %d", changes[_i].row, _i);
+	start_at(&jobs[0], changes[_i].op, changes[_i].pos[0], BLOCK, true);
+	WAIT_FOR(arrived(&jobs[0]), "the first does not come through");
+	start_at(&jobs[1], KP_OP_WRITE, changes[_i].pos[1], BLOCK, sync);
+	WAIT_FOR(is_waiting(&jobs[1]), "the second does not wait");
+	end_io(&jobs[0]);
+	WAIT_FOR(arrived(&jobs[1]), "the second does not follow");
+	if (sync)
+		wait_asleep(&jobs[1]);
+	else
+		WAIT_FOR(state_of(&jobs[1]) == RETURNED, "the call does not return");
+	ck_assert_msg(held_now() == changes[_i].holds, "%s: holds %c", what, held_now());
+	end_io(&jobs[1]);
+	WAIT_FOR(state_of(&jobs[0]) == IDLE && state_of(&jobs[1]) == IDLE, "no end");
+	ck_assert_msg(!inode->rwsem.word, "%s: something is left", what);
 	stop_jobs();
 }
 END_TEST
@@ -512,6 +635,15 @@ START_TEST(blocks_of_a_file)
 	ck_assert_int_eq(unit_io(&unit, &io, KP_OP_DISCARD, file, 0, NULL, 4 * KIB), 0);
 	ck_assert_int_eq(kp_inode_blocks(in, 0, 4 * KIB), KP_BLOCKS_HOLE);
 	ck_assert_int_eq(kp_inode_blocks(in, 4 * KIB, 60 * KIB), KP_BLOCKS_WRITTEN);
+	/* A block that is punched in part is not a hole. */
+	ck_assert_int_eq(unit_io(&unit, &io, KP_OP_DISCARD, file, 10 * KIB, NULL, 12 * KIB), 0);
+	ck_assert_int_eq(kp_inode_blocks(in, 8 * KIB, 4 * KIB), KP_BLOCKS_WRITTEN);
+	ck_assert_int_eq(kp_inode_blocks(in, 12 * KIB, 1), KP_BLOCKS_HOLE);
+	ck_assert_int_eq(kp_inode_blocks(in, 16 * KIB, 1), KP_BLOCKS_HOLE);
+	ck_assert_int_eq(kp_inode_blocks(in, 20 * KIB, 44 * KIB), KP_BLOCKS_WRITTEN);
+	ck_assert_int_eq(unit_io(&unit, &io, KP_OP_DISCARD, file, 24 * KIB + 512, NULL, 4 * KIB),
+			 0);
+	ck_assert_int_eq(kp_inode_blocks(in, 20 * KIB, 44 * KIB), KP_BLOCKS_WRITTEN);
 	ck_assert_int_eq(unit_io(&unit, &io, KP_OP_WRITE, file, MIB, data, 4 * KIB), 0);
 	ck_assert_uint_eq(kp_inode_size(in), MIB + 4 * KIB);
 	unit_exit(&unit);
@@ -714,6 +846,8 @@ int main(void)
 	prctl(PR_SET_TIMERSLACK, 1); /* sleeps as short as they are asked for */
 	tcase_set_timeout(table, 60);
 	tcase_add_loop_test(table, who_may_proceed, 0, NR_ROWS);
+	tcase_add_loop_test(table, who_may_proceed_shared, 0, NR_ROWS);
+	tcase_add_loop_test(table, decided_under_the_lock, 0, NR_CHANGES);
 	tcase_add_test(table, every_row_is_checked);
 	tcase_add_test(table, options);
 	tcase_add_test(table, kernels);

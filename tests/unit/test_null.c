@@ -3,6 +3,7 @@
  * The null device: time that depth, bandwidth and forked processes share, contents, bad blocks.
  * Times have lower bounds that hold on any machine, and upper ones that hold on a busy one.
  */
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "unit.h"
@@ -138,6 +139,48 @@ START_TEST(deadlines_in_order)
 			reads += read;
 		}
 	}
+	unit_exit(&test.unit);
+}
+END_TEST
+
+/* Who wants many at a time sleeps until the last of them is due, and is not woken for each. */
+START_TEST(reap_of_many_sleeps_once)
+{
+	struct rusage before, after;
+	struct null_test test;
+
+	begin(&test);
+	test.options->mbps = 4; /* 4 KiB in 1 ms */
+	start(&test);
+	getrusage(RUSAGE_THREAD, &before);
+	between(batch(&test, 64, KP_OP_WRITE, 4096), 65 * MS, 300 * MS);
+	getrusage(RUSAGE_THREAD, &after);
+	ck_assert_int_lt(after.ru_nvcsw - before.ru_nvcsw, 8);
+	unit_exit(&test.unit);
+}
+END_TEST
+
+/* And not for longer: of reads and writes in flight, for the number that is wanted. */
+START_TEST(reap_of_some_waits_for_those)
+{
+	struct kp_io ios[60];
+	struct null_test test;
+	uint64_t begun;
+
+	begin(&test);
+	test.options->read_nsec = 20 * MS;
+	test.options->write_nsec = 200 * MS;
+	start(&test);
+	begun = kp_now_ns();
+	for (int i = 0; i < 60; i++) {
+		kp_io_prepare(&ios[i], i % 3 ? KP_OP_WRITE : KP_OP_READ, test.file, 0, test.buffer,
+			      4096);
+		ck_assert_int_eq(kp_submit(test.unit.pl, &ios[i]), 0);
+	}
+	ck_assert_int_eq(kp_reap(test.unit.pl, 20, 60, NULL), 20);
+	between(kp_now_ns() - begun, 20 * MS, 200 * MS);
+	ck_assert_int_eq(kp_reap(test.unit.pl, 40, 60, NULL), 40);
+	between(kp_now_ns() - begun, 200 * MS, 500 * MS);
 	unit_exit(&test.unit);
 }
 END_TEST
@@ -429,6 +472,8 @@ int main(void)
 	tcase_add_test(tcase, submit_nsec_is_serial);
 	tcase_add_test(tcase, bandwidth);
 	tcase_add_test(tcase, deadlines_in_order);
+	tcase_add_test(tcase, reap_of_many_sleeps_once);
+	tcase_add_test(tcase, reap_of_some_waits_for_those);
 	tcase_add_test(tcase, synchronous_waits_in_submit);
 	tcase_add_test(tcase, bandwidth_shared_by_processes);
 	tcase_add_test(tcase, depth_shared_by_processes);

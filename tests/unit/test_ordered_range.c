@@ -35,12 +35,10 @@ static void lost(struct kp_range_owner *owner, struct kp_file *file, uint64_t st
 
 static void setup(void)
 {
-	static const struct kp_file_key key = { .name = "ranges" };
-
 	path = unit_path("ranges");
 	unit_make_file(path, "x", 1);
 	ck_assert_int_eq(kp_arena_create(&arena, 1ull << 34), 0);
-	ck_assert_int_eq(kp_range_table_get(arena, &key, &table), 0);
+	table = kp_arena_alloc(arena, sizeof(*table));
 }
 
 static void teardown(void)
@@ -290,6 +288,104 @@ START_TEST(liveness)
 }
 END_TEST
 
+static void count_leftover(void *arg, uint64_t start, uint64_t end)
+{
+	*(uint64_t *)arg += end - start;
+}
+
+/* A child that does @work, which may not return, and then sits there until killed. */
+static pid_t start_child(void (*work)(struct party *party), bool blocks)
+{
+	int fds[2];
+	char byte;
+	pid_t pid;
+
+	ck_assert_int_eq(pipe(fds), 0);
+	pid = fork();
+	if (!pid) {
+		struct party child;
+
+		join(&child);
+		if (!blocks)
+			work(&child);
+		if (write(fds[1], "x", 1) != 1)
+			_exit(1);
+		if (blocks)
+			work(&child);
+		pause();
+	}
+	ck_assert_int_eq(read(fds[0], &byte, 1), 1);
+	close(fds[0]);
+	close(fds[1]);
+	return pid;
+}
+
+static void kill_child(pid_t pid)
+{
+	int status;
+
+	kill(pid, SIGKILL);
+	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+}
+
+#define NR_PIECES 64u
+
+static void take_much(struct party *party)
+{
+	for (unsigned int i = 0; i < NR_PIECES; i++)
+		take(party, i, i * 64 * KIB, i * 64 * KIB + 4 * KIB, true);
+}
+
+/* The dead are found out once, not once for each place where they had something. */
+START_TEST(killed_holder_of_much)
+{
+	struct party party;
+	uint64_t begun;
+
+	setup();
+	join(&party);
+	kill_child(start_child(take_much, false));
+	begun = kp_now_ns();
+	ck_assert_int_eq(take(&party, 0, 0, 16 * 64 * KIB, true), 0);
+	for (unsigned int i = 16; i < NR_PIECES; i++)
+		ck_assert_int_eq(take(&party, i, i * 64 * KIB, i * 64 * KIB + 512, false), 0);
+	ck_assert_uint_lt(kp_now_ns() - begun, 1000 * 1000000ull);
+	ck_assert_uint_eq(nr_lost, NR_PIECES);
+	leave(&party);
+	teardown();
+}
+END_TEST
+
+/* Of [0, 128K) the second half is not free. */
+static void wait_for_parent(struct party *party)
+{
+	take(party, 0, 0, 128 * KIB, true);
+}
+
+/* What a job had only waited for when it died was not written: the sums there are good. */
+START_TEST(killed_waiter)
+{
+	uint64_t bytes = 0;
+	struct party party;
+	pid_t pid;
+
+	setup();
+	join(&party);
+	ck_assert_int_eq(take(&party, 0, 64 * KIB, 68 * KIB, true), 0);
+	pid = start_child(wait_for_parent, true);
+	usleep(100000); /* it waits by now */
+	kill_child(pid);
+	give(&party, 0, 64 * KIB, 68 * KIB);
+	kp_range_leftover(table, count_leftover, &bytes);
+	ck_assert_uint_eq(bytes, 0);
+	ck_assert_int_eq(take(&party, 0, 0, 128 * KIB, true), 0);
+	ck_assert_uint_eq(nr_lost, 0);
+	give(&party, 0, 0, 128 * KIB);
+	leave(&party);
+	teardown();
+}
+END_TEST
+
 /* A child that is killed with ranges held: the parent gets them, and hears of those written. */
 START_TEST(killed_holder)
 {
@@ -324,7 +420,7 @@ START_TEST(killed_holder)
 	ck_assert_int_eq(take(&party, 1, 128 * KIB, 256 * KIB, true), 0);
 	ck_assert_uint_eq(nr_lost, 1); /* what was only read is not lost */
 	ck_assert_uint_lt(kp_now_ns() - begun, 3000000000ull);
-	ck_assert_uint_eq(party.wait_ns[0], 3); /* waits: [0, 8K), and two parts of the other */
+	ck_assert_uint_eq(party.wait_ns[0], 1); /* the dead were buried everywhere */
 	give(&party, 0, 4 * KIB, 12 * KIB);
 	give(&party, 1, 128 * KIB, 256 * KIB);
 	leave(&party);
@@ -373,11 +469,6 @@ START_TEST(killed_holder_drains)
 }
 END_TEST
 
-static void count_leftover(void *arg, uint64_t start, uint64_t end)
-{
-	*(uint64_t *)arg += end - start;
-}
-
 START_TEST(leftover)
 {
 	uint64_t bytes = 0;
@@ -389,6 +480,9 @@ START_TEST(leftover)
 	ck_assert_int_eq(take(&party, 1, 0, 4 * KIB, false), 0);
 	kp_range_leftover(table, count_leftover, &bytes);
 	ck_assert_uint_eq(bytes, 140 * KIB);
+	give(&party, 0, 60 * KIB, 200 * KIB);
+	give(&party, 1, 0, 4 * KIB);
+	leave(&party);
 	teardown();
 }
 END_TEST
@@ -413,10 +507,13 @@ START_TEST(killed_at_random)
 			}
 		}
 		usleep(unit_between(5000, 30000));
+		/* All at a time: the board does not know that one is dead, and the others would go on. */
 		for (int i = 0; i < 3; i++) {
-			kill(pids[i], SIGKILL);
-			ck_assert_int_eq(waitpid(pids[i], &status, 0), pids[i]);
+			kill(pids[i], SIGSTOP);
+			ck_assert_int_eq(waitpid(pids[i], &status, WUNTRACED), pids[i]);
 		}
+		for (int i = 0; i < 3; i++)
+			kill_child(pids[i]);
 		/* All that they held can be had. */
 		ck_assert_int_eq(take(&party, 0, 0, GRAINS * GRAIN, true), 0);
 		memset(board->grain, 0, sizeof(board->grain));
@@ -440,6 +537,8 @@ int main(void)
 	tcase_add_test(tcase, exclusion_processes);
 	tcase_add_test(tcase, liveness);
 	tcase_add_test(tcase, killed_holder);
+	tcase_add_test(tcase, killed_holder_of_much);
+	tcase_add_test(tcase, killed_waiter);
 	tcase_add_test(tcase, killed_holder_drains);
 	tcase_add_test(tcase, leftover);
 	tcase_add_test(tcase, killed_at_random);

@@ -3,7 +3,8 @@
  * The lock as it is used: each overtaking forced and counted, threads and processes at it by the
  * million, and SIGKILL after each step that a job makes on its way into the lock and out of it.
  *
- * The lock is compiled in again, with a stop after each step.
+ * The lock is compiled in again, with a stop after each step; after a kill waiters look for the
+ * dead sooner.
  * time limit: 120
  */
 #include <check.h>
@@ -17,16 +18,37 @@
 
 #include "policy/rwsem.h"
 
-/* Die after so many steps; 0: never. */
-static unsigned int steps_left;
+/* Where a contender is to die. */
+enum stop_kind { STOP_NEVER, STOP_BEFORE, STOP_AFTER, STOP_LOCKED, STOP_UNLOCKED, STOP_HOLDS };
 
-static void stepped(void)
+struct stop {
+	int rules;
+	enum stop_kind kind;
+	int at;		    /* a step; STOP_HOLDS: a mode */
+	unsigned int times; /* at the how manieth time */
+};
+
+static struct stop stop;
+static __thread bool was_slow; /* the last operation */
+
+/* Dawdle after this step, so that others come to one that is rare; 0: none. */
+static int slow_step;
+
+static void come_to(enum stop_kind kind, int at)
 {
-	if (steps_left && !--steps_left)
+	if (slow_step && kind == STOP_AFTER && at == slow_step)
+		usleep(200);
+	was_slow |= kind != STOP_HOLDS;
+	if (stop.kind == kind && stop.at == at && !--stop.times)
 		kill(getpid(), SIGKILL);
 }
 
-#define KP_RWSEM_STEPPED(op) stepped()
+#define KP_RWSEM_BEFORE(at)  come_to(STOP_BEFORE, at)
+#define KP_RWSEM_STEPPED(at) come_to(STOP_AFTER, at)
+#define KP_RWSEM_LOCKED()    come_to(STOP_LOCKED, 0)
+#define KP_RWSEM_UNLOCKED()  come_to(STOP_UNLOCKED, 0)
+static uint64_t look_around_ns = 100000000;
+#define KP_RWSEM_LOOK_AROUND_NS look_around_ns
 #include "../../shim/policy/rwsem.c" // NOLINT(bugprone-suspicious-include)
 
 #define FOR_EACH_RULE kp_nr_rwsem_rules
@@ -272,6 +294,214 @@ START_TEST(spinning)
 }
 END_TEST
 
+/* What a kernel makes of the flags that say who does not spin. */
+static const struct {
+	const char *name;
+	uint32_t timed_out, after_reader, last_left, queued_writer;
+} flags_wanted[] = {
+	{ "4.9", READER_OWNED, READER_OWNED, READER_OWNED, 0 },
+	{ "5.3", READER_OWNED | NO_READER_SPIN | NO_WRITER_SPIN, READER_OWNED | NO_READER_SPIN,
+	  READER_OWNED | NO_READER_SPIN, NO_READER_SPIN },
+	{ "5.11", READER_OWNED | NO_WRITER_SPIN, READER_OWNED | NO_WRITER_SPIN, READER_OWNED, 0 },
+};
+
+/*
+ * A writer spins on a reader for too long and queues; another one does not try. The last reader
+ * leaves: a new writer spins, and takes the lock before those that are queued.
+ */
+START_TEST(flags)
+{
+	struct kp_rwsem_op holder = begin(0, KP_RWSEM_READ), slow = begin(1, KP_RWSEM_WRITE), other,
+			   up, thief;
+	bool spins;
+	uint32_t owner;
+
+	begin_test(_i);
+	spins = rules->writers_spin_on_readers;
+	ck_assert_str_eq(rules->name, flags_wanted[_i].name);
+	takes(&holder);
+	ck_assert_int_eq(advance(&slow, 1), spins ? KP_RWSEM_RELAX : KP_RWSEM_SLEEP);
+	ck_assert_int_eq(advance(&slow, 20000), KP_RWSEM_SLEEP);
+	ck_assert_uint_eq(sem.owner, flags_wanted[_i].timed_out);
+	other = begin(2, KP_RWSEM_WRITE);
+	ck_assert_int_eq(advance(&other, 1), KP_RWSEM_SLEEP);
+	ck_assert_uint_eq(other.events[KP_RWSEM_SPINS], 0);
+	other = begin(3, KP_RWSEM_READ);
+	ck_assert_int_eq(advance(&other, 1), KP_RWSEM_SLEEP);
+	ck_assert_uint_eq(other.events[KP_RWSEM_SPINS], 0);
+
+	owner = sem.owner;
+	kp_rwsem_set_reader_owned(&sem, rules); /* another reader, by a fast path */
+	ck_assert_uint_eq(sem.owner, flags_wanted[_i].after_reader);
+	sem.owner = owner;
+
+	up = release_word(0, KP_RWSEM_READ);
+	kp_rwsem_step(&sem, rules, &up, 1);
+	ck_assert_uint_eq(sem.owner, flags_wanted[_i].last_left);
+	thief = begin(4, KP_RWSEM_WRITE);
+	takes(&thief); /* 4.9: it queues, as nobody spins on readers, and is first to look */
+	ck_assert_uint_eq(thief.events[KP_RWSEM_WRITE_STEALS], spins);
+	ck_assert_uint_eq(thief.events[KP_RWSEM_QUEUE_STEALS], !spins);
+	ck_assert_uint_eq(sem.owner, 0); /* one that did not queue lets readers spin again */
+	ck_assert_int_eq(advance(&up, 1), KP_RWSEM_END);
+	release(4, KP_RWSEM_WRITE);
+	takes(&slow);
+	ck_assert_uint_eq(sem.owner, flags_wanted[_i].queued_writer);
+}
+END_TEST
+
+/* A reader that spins stops when the lock says that readers shall not. */
+START_TEST(reader_stops_spinning)
+{
+	struct kp_rwsem_op holder = begin(0, KP_RWSEM_WRITE), other = begin(1, KP_RWSEM_READ);
+
+	begin_test(_i);
+	takes(&holder);
+	ck_assert_int_eq(advance(&other, 1), rules->readers_spin ? KP_RWSEM_RELAX : KP_RWSEM_SLEEP);
+	sem.owner = NO_READER_SPIN;
+	ck_assert_int_eq(advance(&other, 1), KP_RWSEM_SLEEP);
+}
+END_TEST
+
+/*
+ * A job that holds the lock for an I/O in flight waits for its next. Whoever came into wait_lock
+ * died there: it keeps its place all the same.
+ */
+START_TEST(repair_keeps_a_holder_that_waits)
+{
+	struct kp_rwsem_op holder = begin(0, KP_RWSEM_WRITE), again, other, up;
+
+	begin_test(_i);
+	takes(&holder);
+	sem.owner = KP_RWSEM_SLEEPING;
+	again = begin(0, KP_RWSEM_WRITE);
+	sleeps(&again);
+	other = begin(1, KP_RWSEM_WRITE);
+	sleeps(&other);
+	kp_rwsem_repair(&sem);
+	ck_assert_uint_eq(sem.waiting, 3);
+	up = release(0, KP_RWSEM_WRITE);
+	ck_assert_uint_eq(up.events[KP_RWSEM_GRANTS], 0);
+	takes(&again);
+	ck_assert_uint_eq(again.events[KP_RWSEM_QUEUE_STEALS], 0);
+	release(0, KP_RWSEM_WRITE);
+	takes(&other);
+	release(1, KP_RWSEM_WRITE);
+	ck_assert_uint_eq(sem.word, 0);
+	ck_assert_uint_eq(sem.waiting, 0);
+}
+END_TEST
+
+/* ---- what a waiter does meanwhile ---------------------------------------------------------- */
+
+static char idle_calls[8];
+
+/* Note the calls; give up before the first sleep. */
+static bool note_idle(struct kp_rwsem_user *user, bool timed_out, uint64_t *timeout_ns)
+{
+	(void)user;
+	(void)timeout_ns;
+	strcat(idle_calls, timed_out ? "d" : "s"); // NOLINT: few
+	return timed_out;
+}
+
+static uint64_t counted_events[KP_RWSEM_NR_EVENTS];
+
+static void add_events(struct kp_rwsem_user *user, const struct kp_rwsem_op *op, uint64_t ns)
+{
+	(void)user;
+	(void)ns;
+	for (int i = 0; i < KP_RWSEM_NR_EVENTS; i++)
+		counted_events[i] += op->events[i];
+}
+
+/* One that died spinning would keep all from spinning: who is refused looks for the dead. */
+START_TEST(the_one_that_spins_may_be_dead)
+{
+	struct kp_rwsem_op holder = begin(0, KP_RWSEM_WRITE);
+	uint64_t taken[2] = { 0 };
+	struct kp_rwsem_user user = {
+		.sem = &sem, .job = 1, .taken = { &taken[0], &taken[1] }, .idle = note_idle
+	};
+
+	begin_test(_i);
+	user.rules = rules;
+	takes(&holder);
+	sem.spinner = 8;
+	idle_calls[0] = 0;
+	ck_assert_int_eq(kp_rwsem_down(&user, KP_RWSEM_WRITE), -ECANCELED);
+	ck_assert_str_eq(idle_calls, "ds");
+	idle_calls[0] = 0; /* not each time */
+	ck_assert_int_eq(kp_rwsem_down(&user, KP_RWSEM_WRITE), -ECANCELED);
+	ck_assert_str_eq(idle_calls, "s");
+	kp_rwsem_recover(&sem, rules, 7);
+	ck_assert_uint_eq(sem.spinner, 0);
+}
+END_TEST
+
+/* As a job with I/O in flight: look every 50 us, until the tenth time. */
+static bool poll_ten_times(struct kp_rwsem_user *user, bool timed_out, uint64_t *timeout_ns)
+{
+	unsigned int *polls = user->private;
+
+	(void)timed_out;
+	*timeout_ns = 50000;
+	return (*polls)++ < 10;
+}
+
+START_TEST(polls_are_one_sleep)
+{
+	struct kp_rwsem_op holder = begin(0, KP_RWSEM_WRITE);
+	uint64_t taken[2] = { 0 };
+	unsigned int polls = 0;
+	struct kp_rwsem_user user = { .sem = &sem,
+				      .job = 1,
+				      .taken = { &taken[0], &taken[1] },
+				      .idle = poll_ten_times,
+				      .account = add_events,
+				      .private = &polls };
+
+	begin_test(_i);
+	user.rules = rules;
+	takes(&holder);
+	sem.owner = KP_RWSEM_SLEEPING;
+	memset(counted_events, 0, sizeof(counted_events));
+	ck_assert_int_eq(kp_rwsem_down(&user, KP_RWSEM_WRITE), -ECANCELED);
+	ck_assert_uint_eq(polls, 11);
+	ck_assert_uint_eq(counted_events[KP_RWSEM_SLEEPS], 1);
+	ck_assert_uint_eq(counted_events[KP_RWSEM_WAKES_WATCHED], 0);
+}
+END_TEST
+
+/* Polls that take longer than they were to: the dead are looked for by the clock all the same. */
+static bool poll_slowly(struct kp_rwsem_user *user, bool timed_out, uint64_t *timeout_ns)
+{
+	(void)user;
+	idle_calls[0] = timed_out ? 'd' : idle_calls[0];
+	*timeout_ns = 1000;
+	usleep(5000);
+	return idle_calls[0] != 'd';
+}
+
+START_TEST(time_passes_by_the_clock)
+{
+	struct kp_rwsem_op holder = begin(0, KP_RWSEM_WRITE);
+	uint64_t taken[2] = { 0 }, start;
+	struct kp_rwsem_user user = {
+		.sem = &sem, .job = 1, .taken = { &taken[0], &taken[1] }, .idle = poll_slowly
+	};
+
+	begin_test(_i);
+	user.rules = rules;
+	takes(&holder);
+	sem.owner = KP_RWSEM_SLEEPING;
+	idle_calls[0] = 0;
+	start = kp_now_ns();
+	ck_assert_int_eq(kp_rwsem_down(&user, KP_RWSEM_WRITE), -ECANCELED);
+	ck_assert_uint_lt(kp_now_ns() - start, 1000000000u);
+}
+END_TEST
+
 START_TEST(fast_paths)
 {
 	struct kp_rwsem_op a = begin(0, KP_RWSEM_READ), b = begin(KP_RWSEM_JOBS - 1, KP_RWSEM_READ);
@@ -320,6 +550,7 @@ struct arena {
 	uint64_t writes[CONTENDERS];
 	bool dead[CONTENDERS];
 	bool stop;
+	uint64_t start_ns;
 };
 
 static struct arena *arena;
@@ -341,7 +572,13 @@ static void tally(struct kp_rwsem_user *user, const struct kp_rwsem_op *op, uint
 
 static bool recover_dead(struct kp_rwsem_user *user, bool timed_out, uint64_t *timeout_ns)
 {
-	*timeout_ns = kp_min(*timeout_ns, 100000000u);
+	/* Where one dies, some poll, as a job does that has I/O in flight. */
+	if ((user->job % 2 && look_around_ns == 20000000) || stop.at == KP_RWSEM_AT_GRANTED)
+		*timeout_ns = 50000;
+	/* To come to the steps of a waiter that gives up. */
+	if (!timed_out && stop.kind == STOP_AFTER && stop.at >= KP_RWSEM_AT_LEAVE_WORD &&
+	    stop.at <= KP_RWSEM_AT_LEAVE_FLAG)
+		return false;
 	for (unsigned int i = 0; timed_out && i < CONTENDERS; i++) {
 		if (__atomic_exchange_n(&arena->dead[i], false, __ATOMIC_ACQ_REL))
 			kp_rwsem_recover(user->sem, user->rules, i);
@@ -397,17 +634,32 @@ static void inside_as_writer(struct contender *c)
 	__atomic_fetch_sub(&arena->writers_inside, 1, __ATOMIC_RELAXED);
 }
 
+/* Return: false when the wait was given up. */
+static bool take(struct contender *c, enum kp_rwsem_mode mode)
+{
+	int ret;
+
+	was_slow = false;
+	ret = kp_rwsem_down(&c->user, mode);
+	must(!ret || (ret == -ECANCELED && stop.kind));
+	if (!ret && !was_slow)
+		come_to(STOP_HOLDS, mode);
+	return !ret;
+}
+
 static void one_round(struct contender *c)
 {
 	unsigned int kind = next_random(c) % 16;
 
 	if (kind < 10) {
-		must(kp_rwsem_down(&c->user, KP_RWSEM_READ) == 0);
+		if (!take(c, KP_RWSEM_READ))
+			return;
 		inside_as_reader();
 		kp_rwsem_up(&c->user, KP_RWSEM_READ);
 		return;
 	}
-	must(kp_rwsem_down(&c->user, KP_RWSEM_WRITE) == 0);
+	if (!take(c, KP_RWSEM_WRITE))
+		return;
 	inside_as_writer(c);
 	__atomic_fetch_add(&arena->writes[c->user.job], 1, __ATOMIC_RELAXED);
 	if (kind < 15) {
@@ -425,7 +677,8 @@ static void *contend(void *arg)
 
 	c->user.taken[0] = &c->taken[0];
 	c->user.taken[1] = &c->taken[1];
-	for (unsigned int i = 0; i < c->rounds; i++) {
+	for (unsigned int i = 0; i < c->rounds && !__atomic_load_n(&arena->stop, __ATOMIC_RELAXED);
+	     i++) {
 		one_round(c);
 		__atomic_fetch_add(&arena->done[c->user.job], 1, __ATOMIC_RELAXED);
 	}
@@ -439,6 +692,7 @@ static void new_arena(int i)
 		     0);
 	ck_assert_ptr_ne(arena, MAP_FAILED);
 	ck_assert_int_eq(kp_rwsem_init(&arena->sem), 0);
+	arena->start_ns = kp_now_ns();
 }
 
 static void check_arena(void)
@@ -453,7 +707,8 @@ static void check_arena(void)
 	ck_assert_uint_eq(arena->sem.waiting, 0);
 	ck_assert_uint_eq(arena->sem.spinner, 0);
 	/* A job may be preempted between release and wake for as long as 100 ms; not often. */
-	ck_assert_uint_le(arena->events[KP_RWSEM_LOST_WAKES], 3);
+	ck_assert_uint_le(arena->events[KP_RWSEM_LOST_WAKES],
+			  3 + (kp_now_ns() - arena->start_ns) / 1000000000);
 	printf("rwsem %s: %llu writes, steals %llu+%llu+%llu, passed %llu, handoffs %llu\n",
 	       rules->name, (unsigned long long)writes, (unsigned long long)arena->events[0],
 	       (unsigned long long)arena->events[1], (unsigned long long)arena->events[2],
@@ -487,8 +742,8 @@ START_TEST(threads)
 }
 END_TEST
 
-/* Run contender @i in a process of its own that dies after @steps steps. */
-static pid_t fork_contender(unsigned int i, unsigned int rounds, unsigned int nr_steps)
+/* Run contender @i in a process of its own that dies at @where. */
+static pid_t fork_contender(unsigned int i, unsigned int rounds, struct stop where)
 {
 	pid_t pid = fork();
 
@@ -496,7 +751,7 @@ static pid_t fork_contender(unsigned int i, unsigned int rounds, unsigned int nr
 	if (!pid) {
 		struct contender c = contender(i, rounds);
 
-		steps_left = nr_steps;
+		stop = where;
 		contend(&c);
 		_exit(0);
 	}
@@ -509,7 +764,7 @@ START_TEST(processes)
 
 	new_arena(_i);
 	for (int i = 0; i < CONTENDERS; i++)
-		pid[i] = fork_contender(i, stress_rounds(), 0);
+		pid[i] = fork_contender(i, stress_rounds(), (struct stop){ 0 });
 	for (int i = 0; i < CONTENDERS; i++) {
 		int status;
 
@@ -522,58 +777,150 @@ END_TEST
 
 /* ---- SIGKILL after each step --------------------------------------------------------------- */
 
-static uint64_t all_done(void)
-{
-	uint64_t sum = 0;
+#define SURVIVORS 3 /* contenders 1 to 3; contender 0 dies */
 
-	for (int i = 1; i < CONTENDERS; i++)
-		sum += __atomic_load_n(&arena->done[i], __ATOMIC_RELAXED);
-	return sum;
+static const char *const step_names[KP_RWSEM_NR_AT] = {
+	"read",		 "read slow", "read undo",  "write",	   "write slow", "spin begin",
+	"spin",		 "spin end",  "queue",	    "enqueue",	   "try write",	 "dequeue",
+	"mark wake",	 "grant",     "leave word", "leave queue", "leave flag", "unlock",
+	"sleep",	 "woken",     "granted",    "own",	   "up read",	 "up write",
+	"up write word", "wake",      "wake tried", "downgrade",   "done",
+};
+
+/* Steps that these rules never take, or that are part of a fast path. */
+static bool is_taken(enum kp_rwsem_at at)
+{
+	switch (at) {
+	case KP_RWSEM_AT_READ:
+	case KP_RWSEM_AT_WRITE:
+	case KP_RWSEM_AT_UP_READ:
+	case KP_RWSEM_AT_UP_WRITE:
+	case KP_RWSEM_AT_UP_WRITE_WORD:
+		return false; /* STOP_HOLDS, STOP_BEFORE */
+	case KP_RWSEM_AT_READ_UNDO:
+		return rules->readers_spin;
+	case KP_RWSEM_AT_WAKE_TRIED:
+		return rules->spinner_saves_wake;
+	default:
+		return true;
+	}
 }
 
-/*
- * Contender 0 dies after @nr_steps steps on slow paths, never inside the section; the others must
- * go on within a second.
- */
-static void die_after(unsigned int nr_steps)
+static uint64_t steps_of(unsigned int i)
 {
-	pid_t pid[4];
-	uint64_t before, start;
+	return __atomic_load_n(&arena->done[i], __ATOMIC_RELAXED);
+}
+
+/* Each survivor does something within a second, the recovery included. */
+static void check_survivors(const char *name)
+{
+	uint64_t before[1 + SURVIVORS], start = kp_now_ns();
+
+	for (unsigned int i = 1; i <= SURVIVORS; i++)
+		before[i] = steps_of(i);
+	for (unsigned int i = 1; i <= SURVIVORS; i++) {
+		while (steps_of(i) == before[i]) {
+			ck_assert_msg(kp_now_ns() - start < 1000000000u,
+				      "rwsem %s, died %s: contender %u does nothing, word %llx",
+				      rules->name, name, i, (unsigned long long)arena->sem.word);
+			usleep(100);
+		}
+	}
+}
+
+/* Wait for @pid, but not for ever. */
+static int wait_for(pid_t pid, const char *name, const char *problem)
+{
+	uint64_t start = kp_now_ns();
 	int status;
 
-	arena->stop = false;
-	memset(arena->done, 0, sizeof(arena->done));
-	for (unsigned int i = 1; i < 4; i++)
-		pid[i] = fork_contender(i, 1u << 30, 0);
-	pid[0] = fork_contender(0, 1u << 30, nr_steps);
-	ck_assert_int_eq(waitpid(pid[0], &status, 0), pid[0]);
-	ck_assert_int_eq(WTERMSIG(status), SIGKILL);
-	__atomic_store_n(&arena->dead[0], true, __ATOMIC_RELEASE);
-	before = all_done();
-	start = kp_now_ns();
-	while (all_done() < before + 100) {
-		ck_assert_msg(kp_now_ns() - start < 1000000000u,
-			      "rwsem %s: no progress for a second after step %u, word %llx",
-			      rules->name, nr_steps, (unsigned long long)arena->sem.word);
-		usleep(1000);
+	while (!waitpid(pid, &status, WNOHANG)) {
+		ck_assert_msg(kp_now_ns() - start < 20000000000u, "rwsem %s, %s: %s", rules->name,
+			      name, problem);
+		usleep(200);
 	}
-	for (unsigned int i = 1; i < 4; i++)
-		kill(pid[i], SIGKILL);
-	for (unsigned int i = 1; i < 4; i++) {
-		ck_assert_int_eq(waitpid(pid[i], &status, 0), pid[i]);
-		ck_assert_msg(WIFSIGNALED(status), "a survivor failed");
+	return status;
+}
+
+/* The step that others have to linger at, so that a job comes to @at. */
+static int slowed_for(int at)
+{
+	if (at == KP_RWSEM_AT_GRANTED) /* between a grant and its queue: who polls finds its bit */
+		return KP_RWSEM_AT_MARK_WAKE;
+	if (at == KP_RWSEM_AT_WAKE_TRIED) /* with the lock released, somebody spins */
+		return KP_RWSEM_AT_SPIN_BEGIN;
+	return 0;
+}
+
+/* Contender 0 dies at @where; the others go on, and leave nothing in the lock at the end. */
+static void die_at(struct stop where, const char *name)
+{
+	pid_t pid[1 + SURVIVORS];
+	int status;
+
+	new_arena(where.rules);
+	slow_step = where.kind == STOP_AFTER ? slowed_for(where.at) : 0;
+	look_around_ns = 20000000;
+	for (unsigned int i = 1; i <= SURVIVORS; i++)
+		pid[i] = fork_contender(i, UINT32_MAX, (struct stop){ 0 });
+	pid[0] = fork_contender(0, UINT32_MAX, where);
+	status = wait_for(pid[0], name, "never comes there");
+	ck_assert_msg(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL, "rwsem %s, %s: status %x",
+		      rules->name, name, status);
+	__atomic_store_n(&arena->dead[0], true, __ATOMIC_RELEASE);
+	check_survivors(name);
+	__atomic_store_n(&arena->stop, true, __ATOMIC_RELEASE);
+	for (unsigned int i = 1; i <= SURVIVORS; i++) {
+		status = wait_for(pid[i], name, "a survivor does not end");
+		ck_assert_msg(!status, "rwsem %s, %s: survivor %u: status %x", rules->name, name, i,
+			      status);
+	}
+	if (arena->dead[0])
+		kp_rwsem_recover(&arena->sem, rules, 0);
+	ck_assert_msg(!arena->sem.word && !arena->sem.waiting && !arena->sem.spinner,
+		      "rwsem %s, %s: left in the lock: word %llx waiting %llx spinner %u",
+		      rules->name, name, (unsigned long long)arena->sem.word,
+		      (unsigned long long)arena->sem.waiting, arena->sem.spinner);
+	munmap(arena, sizeof(*arena));
+}
+
+static void die_at_times(struct stop where, const char *kind, const char *step)
+{
+	unsigned int times = getenv("KP_LONG") ? 20 : 1;
+	char name[64];
+
+	for (where.times = 1; where.times <= times; where.times++) {
+		snprintf(name, sizeof(name), "%s %s, time %u", kind, step, where.times);
+		die_at(where, name);
 	}
 }
 
+/* After each step; and before the first of a slow path, where a fast path left off. */
 START_TEST(killed_after_each_step)
 {
-	unsigned int rounds = getenv("KP_LONG") ? 400 : 16;
+	static const enum kp_rwsem_at first[] = { KP_RWSEM_AT_READ_SLOW, KP_RWSEM_AT_WRITE_SLOW,
+						  KP_RWSEM_AT_WAKE, KP_RWSEM_AT_DOWNGRADE };
 
-	for (unsigned int nr_steps = 1; nr_steps <= rounds; nr_steps++) {
-		new_arena(_i);
-		die_after(nr_steps);
-		munmap(arena, sizeof(*arena));
+	rules = &kp_rwsem_rules[_i];
+	for (int at = 0; at < KP_RWSEM_NR_AT; at++) {
+		if (is_taken(at))
+			die_at_times((struct stop){ _i, STOP_AFTER, at, 1 }, "after",
+				     step_names[at]);
 	}
+	for (size_t i = 0; i < sizeof(first) / sizeof(*first); i++)
+		die_at_times((struct stop){ _i, STOP_BEFORE, first[i], 1 }, "before",
+			     step_names[first[i]]);
+}
+END_TEST
+
+/* With wait_lock just taken, or just released and nobody woken yet; as a holder. */
+START_TEST(killed_between_steps)
+{
+	rules = &kp_rwsem_rules[_i];
+	die_at_times((struct stop){ _i, STOP_LOCKED, 0, 1 }, "with", "wait_lock");
+	die_at_times((struct stop){ _i, STOP_UNLOCKED, 0, 1 }, "before", "its wakes");
+	die_at_times((struct stop){ _i, STOP_HOLDS, KP_RWSEM_READ, 1 }, "holding", "by reading");
+	die_at_times((struct stop){ _i, STOP_HOLDS, KP_RWSEM_WRITE, 1 }, "holding", "by writing");
 }
 END_TEST
 
@@ -592,11 +939,18 @@ int main(void)
 	tcase_add_loop_test(steps_case, grants, 0, FOR_EACH_RULE);
 	tcase_add_loop_test(steps_case, handoff, 0, FOR_EACH_RULE);
 	tcase_add_loop_test(steps_case, spinning, 0, FOR_EACH_RULE);
+	tcase_add_loop_test(steps_case, flags, 0, FOR_EACH_RULE);
+	tcase_add_loop_test(steps_case, reader_stops_spinning, 0, FOR_EACH_RULE);
+	tcase_add_loop_test(steps_case, repair_keeps_a_holder_that_waits, 0, FOR_EACH_RULE);
+	tcase_add_loop_test(steps_case, the_one_that_spins_may_be_dead, 0, FOR_EACH_RULE);
+	tcase_add_loop_test(steps_case, polls_are_one_sleep, 0, FOR_EACH_RULE);
+	tcase_add_loop_test(steps_case, time_passes_by_the_clock, 0, FOR_EACH_RULE);
 	tcase_add_test(steps_case, of_kernel);
 	tcase_set_timeout(stress, 0);
 	tcase_add_loop_test(stress, threads, 0, FOR_EACH_RULE);
 	tcase_add_loop_test(stress, processes, 0, FOR_EACH_RULE);
 	tcase_add_loop_test(stress, killed_after_each_step, 0, FOR_EACH_RULE);
+	tcase_add_loop_test(stress, killed_between_steps, 0, FOR_EACH_RULE);
 	suite_add_tcase(suite, steps_case);
 	suite_add_tcase(suite, stress);
 	runner = srunner_create(suite);

@@ -17,7 +17,7 @@
 
 /* ---- random numbers that repeat ------------------------------------------------------------ */
 
-static uint64_t unit_seed = 1;
+static __thread uint64_t unit_seed = 1;
 
 static inline uint64_t unit_random(void)
 {
