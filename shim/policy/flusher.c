@@ -417,25 +417,26 @@ static int write_last_file(struct flusher *flusher, struct cache_file *file)
 static int set_up(struct flusher *flusher)
 {
 	const struct flusher_config *config = &flusher->config;
+	struct kp_pipeline *pl = NULL;
 	int ret;
 
 	if (flusher->pl)
 		return 0;
-	ret = kp_pipeline_create(&flusher->pl, &flusher->pipeline);
-	if (ret) {
-		flusher->pl = NULL;
-		return ret;
-	}
+	ret = kp_pipeline_create(&pl, &flusher->pipeline);
+	if (ret || !pl)
+		return ret ? ret : -ENOMEM;
 	flusher->wb.variant = config->variant;
 	flusher->wb.wrap_fault = config->wrap_fault;
-	ret = writeback_init(&flusher->wb, config->cache, config->user, flusher->pl,
-			     flusher->pl->first, flusher->pl->slot->values + config->counters_at);
-	if (ret) {
-		kp_pipeline_destroy(flusher->pl);
-		writeback_exit(&flusher->wb);
-		memset(&flusher->wb, 0, sizeof(flusher->wb));
-		flusher->pl = NULL;
+	ret = writeback_init(&flusher->wb, config->cache, config->user, pl, pl->first,
+			     pl->slot->values + config->counters_at);
+	if (!ret) {
+		flusher->pl = pl;
+		return 0;
 	}
+	kp_pipeline_destroy(pl);
+	writeback_exit(&flusher->wb);
+	memset(&flusher->wb, 0, sizeof(flusher->wb));
+	flusher->wb.stop = stopping(flusher);
 	return ret;
 }
 
