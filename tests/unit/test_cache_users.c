@@ -708,6 +708,7 @@ int main(void)
 {
 	Suite *suite = suite_create("cache_users");
 	TCase *tests = tcase_create("users");
+	const char *sanitizer = getenv("KP_SANITIZE");
 
 	tcase_set_timeout(tests, 30);
 	tcase_add_loop_test(tests, test_bad_block_ahead, 0, NR_CASES);
@@ -720,7 +721,7 @@ int main(void)
 	tcase_add_loop_test(tests, test_taken_down_by_another, 3, 6);
 	tcase_add_loop_test(tests, test_smaller_limits, 4, 6);
 	/* Sanitizers may hang in a child whose parent had threads. */
-	if (!getenv("KP_SANITIZE") || !*getenv("KP_SANITIZE")) {
+	if (!sanitizer || !*sanitizer) {
 		tcase_add_loop_test(tests, test_read_gets_stale, 8, 12);
 		tcase_add_loop_test(tests, test_direct_beside_rmw, 3, 5);
 		tcase_add_loop_test(tests, test_reader_beside_writer, 0, NR_CASES);
