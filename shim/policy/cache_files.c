@@ -147,7 +147,7 @@ static int init_bdi(void *object, void *arg)
 	struct cache_bdi *bdi = object;
 
 	(void)arg;
-	return cache_mutex_init(&bdi->role);
+	return kp_robust_init(&bdi->role);
 }
 
 /* What the file lies on. There is one null device, whatever the names of its files. */
@@ -172,10 +172,10 @@ static int init_file(void *object, void *arg)
 	struct cache_file *file = object;
 	const struct new_file *new = arg;
 	struct page_cache *cache = new->cache;
-	int ret = cache_mutex_init(&file->lock);
+	int ret = kp_robust_init(&file->lock);
 
 	if (!ret)
-		ret = cache_mutex_init(&file->write_lock);
+		ret = kp_robust_init(&file->write_lock);
 	if (ret)
 		return ret;
 	if (cache->nr_files == CACHE_MAX_FILES)
@@ -509,7 +509,7 @@ int cache_open(struct page_cache *cache, uint16_t user, struct kp_file *kp_file,
 	}
 	*file = NULL;
 	cache_reap_users(cache);
-	cache_lock_plain(&cache->lock);
+	kp_robust_lock(&cache->lock);
 	ret = find_bdi(cache, kp_file, &new.bdi);
 	if (!ret)
 		ret = join_bdi(cache, user, new.bdi, kp_file, options);

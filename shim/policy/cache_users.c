@@ -63,14 +63,9 @@ static void notice_dead(struct page_cache *cache)
 {
 	for (uint32_t i = 0; i < cache->nr_users; i++) {
 		struct cache_user *user = &cache->users[i];
-		int ret;
+		bool died;
 
-		if (state_of(user) != USER_LIVE)
-			continue;
-		ret = pthread_mutex_trylock(&user->lease);
-		if (ret == EOWNERDEAD)
-			pthread_mutex_consistent(&user->lease);
-		else if (ret)
+		if (state_of(user) != USER_LIVE || !kp_robust_trylock(&user->lease, &died))
 			continue;
 		if (state_of(user) == USER_LIVE)
 			__atomic_store_n(&user->state, USER_DEAD, __ATOMIC_RELEASE);
@@ -160,7 +155,7 @@ bool cache_reap_users(struct page_cache *cache)
 {
 	bool dying;
 
-	cache_lock_plain(&cache->lock);
+	kp_robust_lock(&cache->lock);
 	dying = reap_users(cache);
 	pthread_mutex_unlock(&cache->lock);
 	return dying;
@@ -213,19 +208,17 @@ static int take_user(struct page_cache *cache, uint16_t *number)
 {
 	for (uint32_t i = 0; i < CACHE_MAX_USERS; i++) {
 		struct cache_user *user = &cache->users[i];
+		bool died;
 		int ret;
 
 		if (i < cache->nr_users && state_of(user) != USER_FREE)
 			continue;
 		if (i == cache->nr_users) {
-			ret = cache_mutex_init(&user->lease);
+			ret = kp_robust_init(&user->lease);
 			if (ret)
 				return ret;
 		}
-		ret = pthread_mutex_trylock(&user->lease);
-		if (ret == EOWNERDEAD)
-			pthread_mutex_consistent(&user->lease);
-		else if (ret)
+		if (!kp_robust_trylock(&user->lease, &died))
 			continue; /* it is just leaving */
 		user->pid = getpid();
 		__atomic_store_n(&user->state, USER_LIVE, __ATOMIC_RELEASE);
@@ -242,7 +235,7 @@ int cache_join(struct page_cache *cache, struct cache_limits *limits, uint64_t b
 {
 	int ret = 0;
 
-	cache_lock_plain(&cache->lock);
+	kp_robust_lock(&cache->lock);
 	reap_users(cache);
 	if (any_user(cache, USER_LIVE)) {
 		ret = agree_limits(limits, &cache->limits);

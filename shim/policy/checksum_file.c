@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "../core/arena.h"
+#include "../core/robust.h"
 #include "checksum.h"
 
 #define MAGIC	"KPSUMS1"
@@ -302,26 +303,13 @@ static int name_sums(struct opening *opening)
 	return -ENAMETOOLONG;
 }
 
-static int init_lock(pthread_mutex_t *lock)
-{
-	pthread_mutexattr_t attr;
-	int ret;
-
-	pthread_mutexattr_init(&attr);
-	pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
-	pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
-	ret = pthread_mutex_init(lock, &attr);
-	pthread_mutexattr_destroy(&attr);
-	return -ret;
-}
-
 /* The first job that opens the file; others wait for it. */
 static int init_shared(void *object, void *arg)
 {
 	struct checksum_shared *shared = object;
 	const struct opening *opening = arg;
 	const struct kp_file *file = opening->file;
-	int ret = init_lock(&shared->lock);
+	int ret = kp_robust_init(&shared->lock);
 
 	if (ret)
 		return ret;
@@ -364,8 +352,7 @@ static int drop_sums(struct checksum_shared *shared)
 {
 	int ret = 0;
 
-	if (pthread_mutex_lock(&shared->lock) == EOWNERDEAD)
-		pthread_mutex_consistent(&shared->lock);
+	kp_robust_lock(&shared->lock);
 	if (!shared->writes && shared->sums[0]) {
 		/* Also when it is gone already: a run that crashed may not have come to the folder. */
 		if (unlink(shared->sums) && errno != ENOENT)

@@ -613,19 +613,6 @@ static int wait_in_flight(struct dio_file *file, enum kp_inode_count count)
 	return 0;
 }
 
-/* Wait in place until @ended. */
-static void wait_for_end(struct dio_lock *lock, const bool *ended)
-{
-	while (!__atomic_load_n(ended, __ATOMIC_ACQUIRE)) {
-		int ret = kp_pipeline_wait(lock->stage.pipeline, lock->stage.next);
-
-		if (ret < 0 && !__atomic_load_n(ended, __ATOMIC_ACQUIRE)) {
-			kp_log("an I/O was lost: %s", strerror(-ret));
-			abort();
-		}
-	}
-}
-
 /* ---- taking and releasing ------------------------------------------------------------------ */
 
 /* How an I/O came through. */
@@ -920,7 +907,7 @@ static void carry_out(struct dio_lock *lock, struct kp_bio *bio)
 	if (async && rule->flags & AIO_UNWRITTEN_AFTER)
 		wait_in_flight(file, KP_INODE_UNWRITTEN);
 	if (waits)
-		wait_for_end(lock, &ended);
+		kp_pipeline_wait_for(lock->stage.pipeline, lock->stage.next, &ended);
 	else if (!shared && !ended)
 		dio->ended = NULL;
 	if (passage.mode) {

@@ -272,11 +272,9 @@ static void write_old(struct flusher *flusher, uint64_t now)
 
 static bool take_role(struct cache_bdi *bdi)
 {
-	int ret = pthread_mutex_trylock(&bdi->role);
+	bool died;
 
-	if (ret == EOWNERDEAD)
-		pthread_mutex_consistent(&bdi->role);
-	return !ret || ret == EOWNERDEAD;
+	return kp_robust_trylock(&bdi->role, &died);
 }
 
 static void write_orphan(struct flusher *flusher, struct cache_file *file)

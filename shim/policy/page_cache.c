@@ -24,25 +24,6 @@ static void add(uint64_t *of_file, int64_t *of_all, int64_t nr)
 
 /* ---- locks and waiting --------------------------------------------------------------------- */
 
-int cache_mutex_init(pthread_mutex_t *mutex)
-{
-	pthread_mutexattr_t attr;
-	int ret;
-
-	pthread_mutexattr_init(&attr);
-	pthread_mutexattr_setpshared(&attr, PTHREAD_PROCESS_SHARED);
-	pthread_mutexattr_setrobust(&attr, PTHREAD_MUTEX_ROBUST);
-	ret = pthread_mutex_init(mutex, &attr);
-	pthread_mutexattr_destroy(&attr);
-	return -ret;
-}
-
-void cache_lock_plain(pthread_mutex_t *mutex)
-{
-	if (pthread_mutex_lock(mutex) == EOWNERDEAD)
-		pthread_mutex_consistent(mutex);
-}
-
 /* Put a page of a file whose index was lost back where it belongs. */
 static void restore_page(struct page_cache *cache, struct cache_file *file, uint32_t id)
 {
@@ -85,24 +66,21 @@ static void repair_file(struct page_cache *cache, struct cache_file *file)
 		store(&file->dirtied_ns, kp_now_ns());
 }
 
-static bool locked(struct page_cache *cache, struct cache_file *file, int result)
-{
-	if (result == EOWNERDEAD) {
-		repair_file(cache, file);
-		pthread_mutex_consistent(&file->lock);
-		return true;
-	}
-	return !result;
-}
-
 void cache_lock(struct page_cache *cache, struct cache_file *file)
 {
-	locked(cache, file, pthread_mutex_lock(&file->lock));
+	if (kp_robust_lock(&file->lock))
+		repair_file(cache, file);
 }
 
 bool cache_trylock(struct page_cache *cache, struct cache_file *file)
 {
-	return locked(cache, file, pthread_mutex_trylock(&file->lock));
+	bool died;
+
+	if (!kp_robust_trylock(&file->lock, &died))
+		return false;
+	if (died)
+		repair_file(cache, file);
+	return true;
 }
 
 void cache_futex_wait(uint32_t *word, uint32_t value, uint64_t ns)
@@ -138,8 +116,8 @@ static int init_cache(void *object, void *arg)
 	cache->users = kp_arena_alloc(arg, CACHE_MAX_USERS * sizeof(*cache->users));
 	if (!cache->users)
 		return -ENOMEM;
-	ret = cache_mutex_init(&cache->lock);
-	return ret ? ret : cache_mutex_init(&cache->pool_lock);
+	ret = kp_robust_init(&cache->lock);
+	return ret ? ret : kp_robust_init(&cache->pool_lock);
 }
 
 int cache_find(struct kp_arena *arena, struct page_cache **cache)

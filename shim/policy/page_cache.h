@@ -19,6 +19,7 @@
 #ifndef KP_PAGE_CACHE_H
 #define KP_PAGE_CACHE_H
 
+#include "../core/robust.h"
 #include "../stage.h"
 #include "page_index.h"
 
@@ -222,9 +223,6 @@ void cache_page_put(struct page_cache *cache, uint32_t id);
 
 /* ---- page_cache.c, cache_users.c, cache_files.c -------------------------------------------- */
 
-/* cache_mutex_init - a robust mutex that processes share. 0 or -errno. */
-int cache_mutex_init(pthread_mutex_t *mutex);
-
 /* cache_find - the cache of an arena, made if need be. 0 or -errno. */
 int cache_find(struct kp_arena *arena, struct page_cache **cache);
 
@@ -260,9 +258,6 @@ static inline void cache_unlock(struct cache_file *file)
 {
 	pthread_mutex_unlock(&file->lock);
 }
-
-/* cache_lock_plain - any other of the locks, whose state needs no repair. */
-void cache_lock_plain(pthread_mutex_t *mutex);
 
 /* struct cache_open_options - what a user wants of a file. */
 struct cache_open_options {

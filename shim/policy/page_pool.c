@@ -28,10 +28,8 @@ static void repair_pool(struct page_cache *cache)
 
 static void lock_pool(struct page_cache *cache)
 {
-	if (pthread_mutex_lock(&cache->pool_lock) == EOWNERDEAD) {
+	if (kp_robust_lock(&cache->pool_lock))
 		repair_pool(cache);
-		pthread_mutex_consistent(&cache->pool_lock);
-	}
 }
 
 /* Pages that there may be: clean and dirty ones. */
