@@ -14,6 +14,7 @@ static const struct {
 } families[] = {
 	{ "filename", { "directory", "filename_format", "opendir" } },
 	{ "directory", { "opendir" } },
+	{ "size", { "filesize", "fill_device" } },
 	{ "bs", { "bsrange", "bssplit" } },
 	{ "bsrange", { "bs", "bssplit" } },
 	{ "bssplit", { "bs", "bsrange" } },

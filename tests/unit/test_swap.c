@@ -585,6 +585,8 @@ static const struct {
 	{ "alias", "bs", "8k", "[a]\nblocksize=4k\n", "[a]\nbs=8k\n", NULL },
 	{ "family", "bs", "8k", "[a]\nbssplit=4k/50\nblocksize_range=1k-2k\n", "[a]\nbs=8k\n",
 	  NULL },
+	{ "size", "size", "8m", "[a]\nfilesize=128g\nsize=999g\nfill_fs=1\n", "[a]\nsize=8m\n",
+	  NULL },
 	{ "target", "filename", "/t", "[global]\ndirectory=/d\n[a]\nfilename=x\nfilename=y\n",
 	  "[global]\n[a]\nfilename=/t\n", NULL },
 	{ "directory keeps names", "directory", "/t", "[a]\nfilename=x\ndirectory=/d\n",
