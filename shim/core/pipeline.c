@@ -364,7 +364,8 @@ int kp_submit_wait(struct kp_pipeline *pl, struct kp_io *io)
 	io->done = false;
 	io->bio.flags |= KP_BIO_SYNC;
 	start_io(pl, io);
-	kp_pipeline_wait_for(pl, NULL, &io->done);
+	if (!io->done)
+		kp_pipeline_wait_for(pl, NULL, &io->done);
 	return io->bio.status;
 }
 
