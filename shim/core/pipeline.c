@@ -65,7 +65,7 @@ void kp_pipeline_wake(struct kp_pipeline *pl)
 
 bool kp_pipeline_owned(const struct kp_pipeline *pl)
 {
-	return pl->owner == &this_thread;
+	return __atomic_load_n(&pl->owner, __ATOMIC_RELAXED) == &this_thread;
 }
 
 static void io_end(struct kp_bio *bio)
@@ -634,7 +634,7 @@ void kp_pipeline_drain(struct kp_pipeline *pl)
  */
 void kp_pipeline_adopt(struct kp_pipeline *pl)
 {
-	pl->owner = &this_thread;
+	__atomic_store_n(&pl->owner, &this_thread, __ATOMIC_RELAXED);
 }
 
 int kp_pipeline_destroy(struct kp_pipeline *pl)
