@@ -427,8 +427,7 @@ static int flush_device(struct cache_stage *cs, struct kp_file *file, enum kp_op
 	};
 
 	kp_stage_submit(cs->stage.next, &bio);
-	while (!__atomic_load_n(&done, __ATOMIC_ACQUIRE))
-		kp_pipeline_wait(cs->stage.pipeline, cs->stage.next);
+	kp_pipeline_wait_for(cs->stage.pipeline, cs->stage.next, &done);
 	return bio.status;
 }
 
@@ -491,8 +490,7 @@ static int past_and_wait(struct cache_stage *cs, struct cache_file *file, struct
 	copy.next = NULL;
 	copy.flags &= ~KP_BIO_CHAIN;
 	writeback_past(&cs->wb, file, &copy);
-	while (!__atomic_load_n(&done, __ATOMIC_ACQUIRE))
-		kp_pipeline_wait(cs->stage.pipeline, cs->stage.next);
+	kp_pipeline_wait_for(cs->stage.pipeline, cs->stage.next, &done);
 	bio->resid = copy.resid;
 	return copy.status;
 }
