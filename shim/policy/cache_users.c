@@ -110,10 +110,9 @@ static void forget_reads(struct page_cache *cache, uint16_t user)
 	uint32_t nr = __atomic_load_n(&cache->nr_pages, __ATOMIC_ACQUIRE);
 
 	for (uint32_t id = 1; id <= nr; id++) {
-		struct cache_page *page = cache_page(cache, id);
-		uint32_t owner = __atomic_load_n(&page->file, __ATOMIC_ACQUIRE);
+		uint32_t owner = __atomic_load_n(&cache_page(cache, id)->file, __ATOMIC_ACQUIRE);
 
-		if (owner && page->reading && page->reader == user)
+		if (owner)
 			forget_read(cache, cache->files[owner - 1], id, user);
 	}
 }

@@ -107,7 +107,6 @@ struct cache_file {
 	uint32_t block_size;
 	bool block_device;
 	bool is_null;
-	bool padded; /* atomic; the file on disk may end in padding */
 	bool always_mapped;
 	bool never_mapped;
 	uint64_t size;	   /* i_size, atomic */
@@ -125,6 +124,7 @@ struct cache_file {
 	uint32_t unclaims; /* how often a page was claimed and then not written */
 	uint32_t progress; /* futex: some page's reading or writeback ended */
 	uint32_t waiters;  /* atomic */
+	bool padded;	   /* atomic; the file on disk may end in padding */
 	struct cache_bdi *bdi;
 	const struct kp_variant *blocks; /* how pages are cut into bios */
 	struct kp_file_key key;
