@@ -471,6 +471,7 @@ START_TEST(test_mapped_extents)
 
 	set_up_case(&cases[_i], "libaio");
 	options.dirty_bytes = MIB;
+	options.dirty_background_bytes = MIB / 2; /* the sync alone writes */
 	unit_make_file(path, buffer, 64 * KIB);
 	fd = open(path, O_RDWR);
 	if (fallocate(fd, 0, 64 * KIB, 64 * KIB)) {
