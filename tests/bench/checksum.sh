@@ -68,12 +68,7 @@ for e in "libaio 32" "io_uring 32" "psync 1"; do
 		pair=$((pair + 1))
 	done
 	r=$(median <"$KP_TMP/r") a=$(median <"$KP_TMP/aa")
-	if [ "$(holds "$a > 0.03")" = 1 ]; then
-		report "$e, iodepth $depth" "$r" ">= 0.97" "inconclusive: A/A differs by $a"
-	else
-		verdict "$e, iodepth $depth" "$r" ">= 0.97" "$(holds "$r >= 0.97")" \
-			"A/A differs by $a"
-	fi
+	verdict_ratio "$e, iodepth $depth" "$r" 0.97 "$a"
 done
 
 # seed BS POLICY CRC [ARG...]: bytes per second of seed 3's job

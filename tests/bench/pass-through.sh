@@ -16,7 +16,7 @@ against() {
 	what=$1 wanted=$2 theirs="--ioengine=$3" mine="$ours --backend=$4"
 	shift 4
 	ratios "$theirs" "$mine" "$@"
-	verdict "$what" "$ratio" ">= $wanted" "$(holds "$ratio + $noise >= $wanted")" "A/A differs by $noise"
+	verdict_ratio "$what" "$ratio" "$wanted" "$noise"
 }
 
 ram_device
