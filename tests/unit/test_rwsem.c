@@ -49,7 +49,7 @@ static void come_to(enum stop_kind kind, int at)
 #define KP_RWSEM_UNLOCKED()  come_to(STOP_UNLOCKED, 0)
 static uint64_t look_around_ns = 100000000;
 #define KP_RWSEM_LOOK_AROUND_NS look_around_ns
-#include "../../shim/policy/rwsem.c" // NOLINT(bugprone-suspicious-include)
+#include "../../shim/policy/rwsem_futex.c" // NOLINT(bugprone-suspicious-include)
 
 #define FOR_EACH_RULE kp_nr_rwsem_rules
 
@@ -184,7 +184,7 @@ START_TEST(reader_passes_a_waiting_writer)
 	waiter = begin(1, KP_RWSEM_WRITE);
 	sleeps(&waiter);
 	sem.owner =
-		READER_OWNED; /* as if the time that writers may spin on readers were not over */
+		KP_RWSEM_READER_OWNED; /* as if the time that writers may spin on readers were not over */
 	other = begin(2, KP_RWSEM_READ);
 	what = advance(&other, 1);
 	/* 4.9: no barging. 5.11: not while another reader is counted. 5.3: it spins and steals. */
@@ -204,7 +204,7 @@ START_TEST(reader_steals_a_free_lock)
 	takes(&holder);
 	waiter = begin(1, KP_RWSEM_WRITE);
 	sleeps(&waiter);
-	sem.owner = READER_OWNED;
+	sem.owner = KP_RWSEM_READER_OWNED;
 	up = release_word(0, KP_RWSEM_READ);
 	other = begin(2, KP_RWSEM_READ);
 	ck_assert_int_eq(advance(&other, 1), steals ? KP_RWSEM_END : KP_RWSEM_SLEEP);
@@ -299,10 +299,12 @@ static const struct {
 	const char *name;
 	uint32_t timed_out, after_reader, last_left, queued_writer;
 } flags_wanted[] = {
-	{ "4.9", READER_OWNED, READER_OWNED, READER_OWNED, 0 },
-	{ "5.3", READER_OWNED | NO_READER_SPIN | NO_WRITER_SPIN, READER_OWNED | NO_READER_SPIN,
-	  READER_OWNED | NO_READER_SPIN, NO_READER_SPIN },
-	{ "5.11", READER_OWNED | NO_WRITER_SPIN, READER_OWNED | NO_WRITER_SPIN, READER_OWNED, 0 },
+	{ "4.9", KP_RWSEM_READER_OWNED, KP_RWSEM_READER_OWNED, KP_RWSEM_READER_OWNED, 0 },
+	{ "5.3", KP_RWSEM_READER_OWNED | KP_RWSEM_NO_READER_SPIN | KP_RWSEM_NO_WRITER_SPIN,
+	  KP_RWSEM_READER_OWNED | KP_RWSEM_NO_READER_SPIN,
+	  KP_RWSEM_READER_OWNED | KP_RWSEM_NO_READER_SPIN, KP_RWSEM_NO_READER_SPIN },
+	{ "5.11", KP_RWSEM_READER_OWNED | KP_RWSEM_NO_WRITER_SPIN,
+	  KP_RWSEM_READER_OWNED | KP_RWSEM_NO_WRITER_SPIN, KP_RWSEM_READER_OWNED, 0 },
 };
 
 /*
@@ -358,7 +360,7 @@ START_TEST(reader_stops_spinning)
 	begin_test(_i);
 	takes(&holder);
 	ck_assert_int_eq(advance(&other, 1), rules->readers_spin ? KP_RWSEM_RELAX : KP_RWSEM_SLEEP);
-	sem.owner = NO_READER_SPIN;
+	sem.owner = KP_RWSEM_NO_READER_SPIN;
 	ck_assert_int_eq(advance(&other, 1), KP_RWSEM_SLEEP);
 }
 END_TEST
