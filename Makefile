@@ -23,11 +23,11 @@ ENGINE_CFLAGS = $(SHIM_CFLAGS) -include $(FIO_CONFIG) -isystem $(FIO_SRC)
 SO_LDFLAGS = -shared -pthread -Wl,-Bsymbolic -Wl,-z,now -Wl,-z,relro -Wl,--as-needed
 ENGINE_LDFLAGS = $(SO_LDFLAGS) -Wl,-z,nodelete -Wl,--version-script=engines/engine.map
 
-SHIM_OBJ := $(patsubst %.c,%.o,$(sort $(wildcard shim/core/*.c shim/policy/*.c shim/device/*.c)))
+SHIM_OBJ := $(patsubst %.c,%.o,$(sort $(wildcard shim/*/*.c shim/policy/*/*.c)))
 ENGINES := $(filter-out adaptor,$(basename $(notdir $(sort $(wildcard engines/*.c)))))
 ENGINE_SO := $(ENGINES:%=engines/%.so)
 ENGINE_OBJ := $(patsubst %.c,%.o,$(wildcard engines/*.c))
-TOOL_OBJ := $(patsubst %.c,%.o,$(sort $(wildcard tools/*.c)))
+TOOL_OBJ := $(patsubst %.c,%.o,$(sort $(wildcard tools/*.c tools/*/*.c)))
 TOOL_MAIN := tools/kpolicy.o
 UNIT_OBJ := $(patsubst %.c,%.o,$(sort $(wildcard tests/unit/test_*.c)))
 UNIT := $(UNIT_OBJ:.o=)
@@ -48,7 +48,7 @@ endif
 
 all: $(LIB_A) $(LIB_LINKS) kpolicy.pc $(ENGINE_SO) $(TOOL)
 
-config-host.mak: configure tools/fio-headers.sh
+config-host.mak: configure scripts/fio-headers.sh
 	./configure $(CONFIGURE_ARGS)
 config-host.h: config-host.mak
 
@@ -60,7 +60,7 @@ $(SHIM_OBJ): %.o: %.c
 $(ENGINE_OBJ): %.o: %.c
 	$(call say,CC)$(CC) $(ENGINE_CFLAGS) $(CFLAGS) $(SANITIZE_FLAGS) -c -o $@ $<
 $(TOOL_OBJ): %.o: %.c
-	$(call say,CC)$(CC) $(SHIM_CFLAGS) $(CFLAGS) $(SANITIZE_FLAGS) -c -o $@ $<
+	$(call say,CC)$(CC) $(SHIM_CFLAGS) -Itools $(CFLAGS) $(SANITIZE_FLAGS) -c -o $@ $<
 $(UNIT_OBJ): %.o: %.c
 	$(call say,CC)$(CC) $(SHIM_CFLAGS) -Itools $(CHECK_CFLAGS) $(CFLAGS) $(SANITIZE_FLAGS) -c -o $@ $<
 
@@ -106,8 +106,8 @@ seeds: all
 
 # What a build does not need; a tool that is missing is named with its package.
 check: all $(UNIT)
-	@$(RUN) sh tools/check.sh $(wildcard shim/*.h shim/*/*.[ch] engines/*.[ch] tools/*.[ch] \
-		tests/unit/*.[ch] examples/*.c)
+	@$(RUN) sh scripts/check.sh $(wildcard shim/*.h shim/*/*.[ch] shim/*/*/*.[ch] engines/*.[ch] \
+		tools/*.[ch] tools/*/*.[ch] tests/unit/*.[ch] examples/*.c)
 
 D = $(DESTDIR)
 install: all
@@ -144,7 +144,8 @@ ifneq ($(FIO_ENGINE_DIR),)
 endif
 
 clean:
-	rm -f shim/*/*.[od] engines/*.[od] engines/*.so tools/*.[oda] tools/kpolicy tests/unit/*.[od]
+	rm -f shim/*/*.[od] shim/*/*/*.[od] engines/*.[od] engines/*.so tests/unit/*.[od]
+	rm -f tools/*.[oda] tools/*/*.[od] tools/kpolicy
 	rm -f shim/libkpolicy.a shim/libkpolicy.so* kpolicy.pc $(patsubst %.c,%,$(wildcard tests/unit/*.c))
 distclean: clean
 	rm -rf .fio build config-host.h config-host.mak config.log
@@ -152,4 +153,4 @@ distclean: clean
 .PHONY: all test test-long bench test-fresh seeds check install uninstall clean distclean
 .DELETE_ON_ERROR:
 
--include $(wildcard shim/*/*.d engines/*.d tools/*.d tests/unit/*.d)
+-include $(wildcard shim/*/*.d shim/*/*/*.d engines/*.d tools/*.d tools/*/*.d tests/unit/*.d)

@@ -8,11 +8,11 @@
 
 #include "commands.h"
 #include "compare.h"
-#include "environment.h"
-#include "html.h"
-#include "plot.h"
-#include "run.h"
-#include "units.h"
+#include "run/environment.h"
+#include "print/html.h"
+#include "print/plot.h"
+#include "run/run.h"
+#include "print/units.h"
 
 /* ---- running ------------------------------------------------------------------------------- */
 

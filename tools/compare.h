@@ -6,10 +6,10 @@
 #ifndef KPOLICY_TOOLS_COMPARE_H
 #define KPOLICY_TOOLS_COMPARE_H
 
-#include "analysis.h"
+#include "stats/analysis.h"
 #include "options.h"
-#include "rounds.h"
-#include "session.h"
+#include "run/rounds.h"
+#include "run/session.h"
 
 /*
  * Rewrites the job for each variant, checks that like is compared with like, and makes the session

@@ -7,10 +7,10 @@
 #include "commands.h"
 #include "kpolicy.h"
 #include "options.h"
-#include "run.h"
+#include "run/run.h"
 #include "text.h"
 #include "util.h"
-#include "variant.h"
+#include "job/variant.h"
 
 struct command {
 	const char *name;

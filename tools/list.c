@@ -6,10 +6,10 @@
 
 #include "commands.h"
 #include "kpolicy.h"
-#include "table.h"
+#include "print/table.h"
 #include "text.h"
 #include "util.h"
-#include "variant.h"
+#include "job/variant.h"
 
 static const struct kp_policy *find_policy(const char *name)
 {

@@ -6,9 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "judge.h"
+#include "stats/judge.h"
 #include "options.h"
-#include "units.h"
+#include "print/units.h"
 #include "text.h"
 #include "util.h"
 

@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "report.h"
-#include "swap.h"
+#include "print/report.h"
+#include "job/swap.h"
 
 /* Who reads the command line, as a set. */
 enum options_for {

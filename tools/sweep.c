@@ -6,12 +6,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "axis.h"
+#include "print/axis.h"
 #include "commands.h"
 #include "compare.h"
-#include "crossover.h"
-#include "plot.h"
-#include "units.h"
+#include "stats/crossover.h"
+#include "print/plot.h"
+#include "print/units.h"
 
 #define MOST_CROSSING 8
 

@@ -6,7 +6,7 @@
  */
 #include <sys/mman.h>
 
-#include "../stage.h"
+#include "stage.h"
 #include "arena.h"
 #include "robust.h"
 

@@ -2,7 +2,7 @@
 /* Bios: pools, vectors, chaining, completion. Stands for block/bio.c. */
 #include <sys/mman.h>
 
-#include "../stage.h"
+#include "stage.h"
 
 int kp_pool_init(struct kp_pool *pool, size_t object_size, size_t count, bool shared)
 {

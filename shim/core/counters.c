@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../stage.h"
+#include "stage.h"
 #include "arena.h"
 
 static const struct kp_counter_desc core_counters[] = {

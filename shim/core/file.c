@@ -8,7 +8,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "../stage.h"
+#include "stage.h"
 
 /* What the file is, and the number of the device it lies on. */
 static int identify(struct kp_file *file, uint64_t *dev)

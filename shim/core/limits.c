@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <sys/sysmacros.h>
 
-#include "../stage.h"
+#include "stage.h"
 
 void kp_limits_default(struct kp_queue_limits *limits)
 {

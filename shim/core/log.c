@@ -2,7 +2,7 @@
 /* Messages to the user: one line each, never on standard output. */
 #include <stdarg.h>
 
-#include "../stage.h"
+#include "stage.h"
 
 static void log_stderr(const char *line)
 {

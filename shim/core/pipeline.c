@@ -10,7 +10,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "../stage.h"
+#include "stage.h"
 
 #define WAIT_NS	    100000000 /* a wait in place looks around this often */
 #define NR_REQUESTS 128u      /* BLKDEV_MAX_RQ, the kernel's nr_requests */

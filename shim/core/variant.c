@@ -2,7 +2,7 @@
 /* Which variant did a user ask for, by its name or by a kernel version? */
 #include <stdlib.h>
 
-#include "../stage.h"
+#include "stage.h"
 
 /* clang-format off */
 const struct kp_policy *const kp_policies[] = {

@@ -7,7 +7,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "../stage.h"
+#include "stage.h"
 
 void kp_device_account_merged(struct kp_device *device, const struct kp_bio *bio)
 {

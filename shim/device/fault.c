@@ -8,7 +8,7 @@
  */
 #include <stdlib.h>
 
-#include "../stage.h"
+#include "stage.h"
 
 #define CORRUPT_EVERY 7
 

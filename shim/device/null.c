@@ -15,7 +15,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "../stage.h"
+#include "stage.h"
 
 #define QUEUE_DEPTH	64u /* null_blk's hw_queue_depth */
 #define MAX_QUEUE_DEPTH 4096u

@@ -3,7 +3,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "../stage.h"
+#include "stage.h"
 
 static ssize_t transfer(const struct kp_bio *bio, const struct iovec *iov, unsigned int nr,
 			uint64_t pos)

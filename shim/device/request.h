@@ -9,7 +9,7 @@
 
 #include <sys/uio.h>
 
-#include "../stage.h"
+#include "stage.h"
 
 /* struct kp_request - a device's own struct begins with it. */
 struct kp_request {

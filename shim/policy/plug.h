@@ -6,7 +6,7 @@
 #ifndef KP_PLUG_H
 #define KP_PLUG_H
 
-#include "../stage.h"
+#include "stage.h"
 
 #define KP_PLUG_REQUESTS 64 /* BLK_MAX_REQUEST_COUNT, twice when several queues are plugged */
 

@@ -3,7 +3,7 @@
 #ifndef KP_SPLIT_H
 #define KP_SPLIT_H
 
-#include "../stage.h"
+#include "stage.h"
 
 /**
  * kp_split_front - where a variant cuts a bio.

@@ -5,9 +5,9 @@
 # remedy, and a status that is not 0. Runs in a copy, so that the build at hand stays as it is.
 . tests/lib.sh
 
-mkdir "$KP_TMP/tree" "$KP_TMP/tree/tools" "$KP_TMP/bin"
+mkdir "$KP_TMP/tree" "$KP_TMP/tree/scripts" "$KP_TMP/bin"
 cp configure "$KP_TMP/tree"
-cp tools/fio-headers.sh "$KP_TMP/tree/tools"
+cp scripts/fio-headers.sh "$KP_TMP/tree/scripts"
 real_cc=$(command -v "${KP_CC%% *}")
 
 # configure_says PATTERN ARG...

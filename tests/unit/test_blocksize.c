@@ -6,7 +6,7 @@
 #include <check.h>
 #include <stdlib.h>
 
-#include "policy/blocksize.h"
+#include "policy/cache/blocksize.h"
 
 #define PAGE KP_PAGE_SIZE
 

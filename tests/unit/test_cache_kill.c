@@ -9,7 +9,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#include "../../shim/policy/page_cache.h"
+#include "policy/cache/page_cache.h"
 #include "unit.h"
 
 #define NR_JOBS	   4

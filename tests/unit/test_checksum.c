@@ -8,7 +8,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#include "policy/checksum.h"
+#include "policy/checksum/checksum.h"
 #include "unit.h"
 
 /* ---- decisions ----------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* CRC32C, and the checksum tree. */
-#include "policy/csum_tree.h"
+#include "policy/checksum/csum_tree.h"
 #include "unit.h"
 
 /* ---- CRC32C -------------------------------------------------------------------------------- */

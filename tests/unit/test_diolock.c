@@ -10,7 +10,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-#include "policy/inode.h"
+#include "policy/diolock/inode.h"
 #include "unit.h"
 
 #define BLOCK 4096u

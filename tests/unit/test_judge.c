@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "judge.h"
+#include "stats/judge.h"
 
 #define COVERAGE 0.93 /* promised of the 95 % interval */
 

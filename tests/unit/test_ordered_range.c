@@ -4,7 +4,7 @@
 #include <sys/wait.h>
 
 #include "core/liveness.h"
-#include "policy/ordered_range.h"
+#include "policy/checksum/ordered_range.h"
 #include "unit.h"
 
 #define MAX_PARTS 40

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The index of a file's pages, against a plain table. */
-#include "../../shim/policy/page_index.h"
+#include "policy/cache/index.h"
 #include "unit.h"
 
 #define NR_NUMBERS 400u

@@ -9,12 +9,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "crossover.h"
-#include "explain.h"
-#include "result.h"
-#include "units.h"
+#include "stats/crossover.h"
+#include "stats/explain.h"
+#include "stats/result.h"
+#include "print/units.h"
 #include "util.h"
-#include "written.h"
+#include "job/written.h"
 
 /* ---- reading ------------------------------------------------------------------------------- */
 

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "policy/rwsem.h"
+#include "policy/diolock/rwsem.h"
 
 /* Where a contender is to die. */
 enum stop_kind { STOP_NEVER, STOP_BEFORE, STOP_AFTER, STOP_LOCKED, STOP_UNLOCKED, STOP_HOLDS };
@@ -49,7 +49,7 @@ static void come_to(enum stop_kind kind, int at)
 #define KP_RWSEM_UNLOCKED()  come_to(STOP_UNLOCKED, 0)
 static uint64_t look_around_ns = 100000000;
 #define KP_RWSEM_LOOK_AROUND_NS look_around_ns
-#include "../../shim/policy/rwsem_futex.c" // NOLINT(bugprone-suspicious-include)
+#include "policy/diolock/rwsem_futex.c" // NOLINT(bugprone-suspicious-include)
 
 #define FOR_EACH_RULE kp_nr_rwsem_rules
 

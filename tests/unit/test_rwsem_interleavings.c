@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "policy/rwsem.h"
+#include "policy/diolock/rwsem.h"
 
 #define NR   3
 #define LATE (KP_RWSEM_WAIT_NS * 10ull)

@@ -17,13 +17,13 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "cmdline.h"
-#include "fioinfo.h"
-#include "jobfile.h"
-#include "safety.h"
-#include "subst.h"
-#include "swap.h"
-#include "targets.h"
+#include "job/cmdline.h"
+#include "job/fioinfo.h"
+#include "job/jobfile.h"
+#include "job/safety.h"
+#include "job/subst.h"
+#include "job/swap.h"
+#include "job/targets.h"
 #include "text.h"
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))

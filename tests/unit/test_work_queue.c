@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The ordered work queue: parallel starts, strict order, thresholding. */
-#include "policy/work_queue.h"
+#include "policy/checksum/work_queue.h"
 #include "unit.h"
 
 struct item {

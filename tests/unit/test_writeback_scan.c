@@ -7,7 +7,7 @@
 #include <limits.h>
 #include <stdlib.h>
 
-#include "policy/writeback_scan.h"
+#include "policy/cache/scan.h"
 
 #define NR_PAGES 5000
 

@@ -3,7 +3,7 @@
 #ifndef KP_UNIT_CACHE_H
 #define KP_UNIT_CACHE_H
 
-#include "../../shim/policy/page_cache.h"
+#include "policy/cache/page_cache.h"
 #include "unit.h"
 
 static struct unit unit;

@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * The page cache stage, set-up and files. It is the stage of two policies: writeback (P5), how
+ * much the flusher takes in a turn, and blocksize (P1), how a dirty page becomes bios.
+ */
+#include <stdlib.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+#include "blocksize.h"
+#include "cache_stage.h"
+#include "scan.h"
+
+#define READ_AHEAD_KB 128u /* VM_MAX_READAHEAD */
+#define NR_TO_WRITE   1024 /* MAX_WRITEBACK_PAGES */
+#define DIRTY_BYTES   (256ull << 20)
+#define CACHE_BYTES   (1024ull << 20)
+#define LEAVE_NS      30000000000u /* a late flush gets so long before another may begin */
+#define WAIT_US	      5000u
+
+/* posix_fadvise(POSIX_FADV_DONTNEED): only whole pages, the last of the file counts as one. */
+static void cache_stage_invalidate(struct kp_stage *stage, struct kp_file *file, uint64_t pos,
+				   uint64_t len)
+{
+	struct cache_stage *cs = cache_stage(stage);
+	struct cache_file *cached = open_file(cs, file)->file;
+	uint64_t first = (pos + KP_PAGE_SIZE - 1) / KP_PAGE_SIZE;
+	uint64_t end = UINT64_MAX;
+
+	if (len && pos + len < cache_load(&cached->size))
+		end = (pos + len) / KP_PAGE_SIZE;
+	if (first >= end)
+		return;
+	cache_lock(cs->cache, cached);
+	cache_invalidate(cs->cache, cached, first, end - 1);
+	cache_unlock(cached);
+}
+
+/* ---- files --------------------------------------------------------------------------------- */
+
+/* A flusher of ours for the device, which works when nobody else's does. */
+static int need_flusher(struct cache_stage *cs, struct cache_bdi *bdi)
+{
+	struct flusher_config config = {
+		.cache = cs->cache,
+		.bdi = bdi,
+		.user = cs->user,
+		.variant = cs->open_options.variant,
+		.nr_to_write = cs->options.nr_to_write,
+		.wrap_fault = cs->options.wrap_fault,
+		.pipeline = &cs->pipeline,
+		.counters_at = cs->counters_at,
+	};
+	int ret;
+
+	for (unsigned int i = 0; i < cs->nr_flushers; i++) {
+		if (cs->bdis[i] == bdi)
+			return 0;
+	}
+	if (cs->nr_flushers == CACHE_MAX_FLUSHERS) {
+		kp_log("files on more than %u devices: too many for one job, use several",
+		       CACHE_MAX_FLUSHERS);
+		return -EMFILE;
+	}
+	ret = flusher_start(&config, &cs->flushers[cs->nr_flushers]);
+	if (!ret)
+		cs->bdis[cs->nr_flushers++] = bdi;
+	return ret;
+}
+
+static int remember_file(struct cache_stage *cs, struct cache_file *file)
+{
+	for (unsigned int i = 0; i < cs->nr_files; i++) {
+		if (cs->files[i] == file)
+			return 0;
+	}
+	if (!(cs->nr_files & (cs->nr_files + 1))) {
+		void *more = realloc(cs->files, (2 * cs->nr_files + 2) * sizeof(*cs->files));
+
+		if (!more)
+			return -ENOMEM;
+		cs->files = more;
+	}
+	cs->files[cs->nr_files++] = file;
+	return 0;
+}
+
+/* Those who leave, or were killed, may first have to be waited for. */
+static int open_cached(struct cache_stage *cs, struct kp_file *kp_file, struct cache_file **file)
+{
+	uint64_t give_up = kp_now_ns() + LEAVE_NS;
+	int ret;
+
+	for (;;) {
+		ret = cache_open(cs->cache, cs->user, kp_file, &cs->open_options, file);
+		if (ret != -EAGAIN)
+			return ret;
+		if (kp_pipeline_terminating(cs->stage.pipeline))
+			return -EINTR;
+		if (kp_now_ns() > give_up) {
+			kp_log("%s: another job that is leaving, or was killed, has not written it "
+			       "back yet, run one after the other",
+			       kp_file->path);
+			return -EBUSY;
+		}
+		ret = *file ? need_flusher(cs, (*file)->bdi) : 0;
+		if (ret)
+			return ret;
+		usleep(WAIT_US);
+	}
+}
+
+static int cache_stage_open(struct kp_stage *stage, struct kp_file *file)
+{
+	struct cache_stage *cs = cache_stage(stage);
+	struct open_file *of = calloc(1, sizeof(*of));
+	int ret;
+
+	if (!of)
+		return -ENOMEM;
+	ret = open_cached(cs, file, &of->file);
+	if (ret) {
+		free(of);
+		return ret;
+	}
+	file->stage_data[stage->index] = of;
+	of->previous = UINT64_MAX - 1;
+	cache_lock(cs->cache, of->file);
+	of->error_since = cache_sample_error(of->file);
+	cache_unlock(of->file);
+	ret = remember_file(cs, of->file);
+	/* Who only reads never has anything to write back, but may outlive who wrote. */
+	return ret ? ret : need_flusher(cs, of->file->bdi);
+}
+
+static void cache_stage_close(struct kp_stage *stage, struct kp_file *file)
+{
+	struct cache_stage *cs = cache_stage(stage);
+	struct open_file *of = open_file(cs, file);
+
+	if (!of)
+		return;
+	writeback_drain(&cs->wb);
+	cache_close(cs->cache, cs->user, file, of->file);
+	file->stage_data[stage->index] = NULL;
+	free(of);
+}
+
+/* ---- set-up -------------------------------------------------------------------------------- */
+
+static unsigned int cache_needs(const struct kp_stage_config *config)
+{
+	(void)config;
+	/* Writeback does not wait for one bio after the other; a dead user's must be over. */
+	return KP_NEEDS_ASYNC_DEVICE | KP_NEEDS_OWN_IO;
+}
+
+/* A share of the machine's memory, but no more than @most, so that machines compare. */
+static uint64_t share_of_memory(unsigned int percent, uint64_t most)
+{
+	struct sysinfo info;
+
+	if (sysinfo(&info))
+		return most;
+	return kp_min(kp_round_down((uint64_t)info.totalram * info.mem_unit / 100 * percent,
+				    KP_PAGE_SIZE),
+		      most);
+}
+
+/* What is not given: the kernel's defaults, but memory within bounds, so that machines compare. */
+static void fill_options(struct cache_stage *cs, const struct kp_cache_options *options)
+{
+	static const struct kp_cache_options defaults = {
+		.dirty_writeback_centisecs = 500,
+		.dirty_expire_centisecs = 3000,
+		.read_ahead_kb = READ_AHEAD_KB,
+	};
+	struct kp_cache_options *o = &cs->options;
+
+	*o = options ? *options : defaults;
+	if (!o->dirty_bytes)
+		o->dirty_bytes = share_of_memory(20, DIRTY_BYTES);
+	if (!o->dirty_background_bytes)
+		o->dirty_background_bytes = o->dirty_bytes / 2;
+	if (o->dirty_background_bytes >= o->dirty_bytes) /* as domain_dirty_limits() */
+		o->dirty_background_bytes = o->dirty_bytes / 2;
+	if (!o->cache_bytes)
+		o->cache_bytes = share_of_memory(25, CACHE_BYTES);
+	if (!o->nr_to_write)
+		o->nr_to_write = NR_TO_WRITE;
+	if (!o->mapped)
+		o->mapped = "auto";
+	cs->window = kp_min(o->read_ahead_kb / (KP_PAGE_SIZE / 1024), CACHE_MAX_WINDOW);
+}
+
+static int check_cache_options(const struct kp_cache_options *o)
+{
+	if (strcmp(o->mapped, "auto") && strcmp(o->mapped, "none") && strcmp(o->mapped, "all")) {
+		kp_log("mapped=%s: unknown, give auto, none or all", o->mapped);
+		return -EINVAL;
+	}
+	if (o->dirty_bytes < 2 * KP_PAGE_SIZE) {
+		kp_log("dirty_bytes=%llu: below two pages, give at least %u",
+		       (unsigned long long)o->dirty_bytes, 2 * KP_PAGE_SIZE);
+		return -EINVAL;
+	}
+	if (o->cache_bytes < 64 * KP_PAGE_SIZE) {
+		kp_log("cache_bytes=%llu: below 64 pages, give at least %u",
+		       (unsigned long long)o->cache_bytes, 64 * KP_PAGE_SIZE);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static const struct kp_variant *find_variant(const struct kp_policy *policy, const char *name)
+{
+	const struct kp_variant *variant;
+
+	for (unsigned int i = 0; (variant = kp_policy_variant(policy, i)); i++) {
+		if (!strcmp(variant->name, name))
+			break;
+	}
+	return variant;
+}
+
+/*
+ * The policy that was asked for, and the other half that goes with it: a file system builds bios
+ * across blocks, a block device writes page after page (generic_writepages()), which needs no
+ * mapping.
+ */
+static void choose_variants(struct cache_stage *cs, const struct kp_stage_config *config)
+{
+	struct cache_open_options *o = &cs->open_options;
+
+	o->block_size = cs->options.block_size;
+	o->mapped = cs->options.mapped;
+	o->nr_to_write = cs->options.nr_to_write;
+	o->wrap_fault = cs->options.wrap_fault;
+	if (config->policy == &kp_blocksize_policy) {
+		o->blocks = config->variant;
+		o->variant = find_variant(&kp_writeback_policy, "6.x");
+		o->device_blocks = true;
+		o->mapped = "all";
+	} else {
+		o->variant = config->variant;
+		o->blocks = find_variant(&kp_blocksize_policy, "folio");
+	}
+}
+
+static int cache_init(struct kp_stage *stage, const struct kp_stage_config *config,
+		      const struct kp_pipeline_config *pipeline)
+{
+	struct cache_stage *cs = cache_stage(stage);
+	struct cache_limits limits;
+	int ret;
+
+	fill_options(cs, config->options);
+	ret = check_cache_options(&cs->options);
+	if (ret)
+		return ret;
+	choose_variants(cs, config);
+	cs->counters_at = kp_counters_at(config->policy);
+	cs->pipeline = *pipeline;
+	cs->pipeline.nr_stages = 0;
+	for (unsigned int i = stage->index + 1; i < pipeline->nr_stages; i++)
+		cs->below[cs->pipeline.nr_stages++] = pipeline->stages[i];
+	cs->pipeline.stages = cs->below;
+	ret = cache_find(pipeline->arena, &cs->cache);
+	if (ret)
+		return ret;
+	limits = (struct cache_limits){
+		.dirty_bytes = cs->options.dirty_bytes,
+		.dirty_background_bytes = cs->options.dirty_background_bytes,
+		.cache_bytes = cs->options.cache_bytes,
+		.dirty_writeback_centisecs = cs->options.dirty_writeback_centisecs,
+		.dirty_expire_centisecs = cs->options.dirty_expire_centisecs,
+	};
+	ret = cache_join(cs->cache, &limits, pipeline->data_size, &cs->user);
+	if (ret)
+		return ret;
+	cs->joined = true;
+	cs->wb.variant = cs->open_options.variant;
+	return writeback_init(&cs->wb, cs->cache, cs->user, stage->pipeline, stage->next,
+			      stage->counters);
+}
+
+/* Leave the files; what nobody else uses is written back by the flusher of its device. */
+static void leave_files(struct cache_stage *cs)
+{
+	struct cache_file **last = calloc(cs->nr_files + 1, sizeof(*last));
+	bool *is_last = calloc(cs->nr_files + 1, sizeof(*is_last));
+
+	if (!last || !is_last)
+		cs->stage.pipeline->error = -ENOMEM;
+	for (unsigned int i = 0; i < cs->nr_files; i++) {
+		bool alone = cache_forget(cs->cache, cs->user, cs->files[i]);
+
+		if (is_last)
+			is_last[i] = alone;
+	}
+	for (unsigned int f = 0; f < cs->nr_flushers; f++) {
+		unsigned int nr = 0;
+		int ret;
+
+		for (unsigned int i = 0; last && is_last && i < cs->nr_files; i++) {
+			if (is_last[i] && cs->files[i]->bdi == cs->bdis[f])
+				last[nr++] = cs->files[i];
+		}
+		ret = flusher_stop(cs->flushers[f], last, nr);
+		if (ret && !cs->stage.pipeline->error)
+			cs->stage.pipeline->error = ret;
+	}
+	for (unsigned int i = 0; i < cs->nr_files; i++)
+		cache_forgotten(cs->cache, cs->user, cs->files[i]);
+	free(last);
+	free(is_last);
+}
+
+static void cache_exit(struct kp_stage *stage)
+{
+	struct cache_stage *cs = cache_stage(stage);
+
+	if (cs->joined) {
+		leave_files(cs);
+		cache_leave(cs->cache, cs->user);
+	}
+	writeback_exit(&cs->wb);
+	free(cs->files);
+}
+
+static const struct kp_counter_desc counters[] = {
+	{ "cache_hits", KP_COUNTER_SUM },
+	{ "cache_misses", KP_COUNTER_SUM },
+	{ "cache_read_bytes", KP_COUNTER_SUM },
+	{ "blocks_read_for_write", KP_COUNTER_SUM },
+	{ "pages_dirtied", KP_COUNTER_SUM },
+	{ "writeback_calls", KP_COUNTER_SUM },
+	{ "writeback_rounds", KP_COUNTER_SUM },
+	{ "writeback_pages", KP_COUNTER_SUM },
+	{ "writeback_bytes", KP_COUNTER_SUM },
+	{ "extents", KP_COUNTER_SUM },
+	{ "single_page_extents", KP_COUNTER_SUM },
+	{ "needless_locks", KP_COUNTER_SUM },
+	{ "syncs", KP_COUNTER_SUM },
+	{ "writeback_failed_bytes", KP_COUNTER_SUM },
+	{ "late_flush_bytes", KP_COUNTER_SUM },
+	{ "late_flush_ns", KP_COUNTER_SUM },
+	{ "dirty_wait", KP_COUNTER_TIMES },
+};
+
+static const struct kp_stage_ops cache_ops = {
+	.name = "page_cache",
+	.buffers = true,
+	.size = sizeof(struct cache_stage),
+	.counters = counters,
+	.nr_counters = sizeof(counters) / sizeof(*counters),
+	.needs = cache_needs,
+	.init = cache_init,
+	.open = cache_stage_open,
+	.close = cache_stage_close,
+	.submit = cache_submit,
+	.invalidate = cache_stage_invalidate,
+	.exit = cache_exit,
+};
+
+const struct kp_policy kp_writeback_policy = {
+	.name = "writeback",
+	.summary = "how many pages a turn of the flusher writes, and when it stops",
+	.default_variant = "6.x",
+	.ops = &cache_ops,
+	.rows = kp_writeback_rows,
+	.row_size = sizeof(*kp_writeback_rows),
+	.nr_rows = KP_NR_WRITEBACK_ROWS,
+};
+
+const struct kp_policy kp_blocksize_policy = {
+	.name = "blocksize",
+	.summary = "the block size of a block device, hence the size of writeback's bios",
+	.default_variant = "logical",
+	.ops = &cache_ops,
+	.rows = kp_blocksize_rows,
+	.row_size = sizeof(*kp_blocksize_rows),
+	.nr_rows = KP_NR_BLOCKSIZE_ROWS,
+};

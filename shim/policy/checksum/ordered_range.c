@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * Ranges in flight: buckets of lists, a bucket for every 64 KiB of the file, taken in turn.
+ *
+ * A free range costs a compare-and-swap, a walk over what is in flight in the same 64 KiB and a
+ * store, and the same again to give it back. A list changes by a single store each time, so that
+ * a job which dies with a bucket locked leaves it whole.
+ */
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "core/liveness.h"
+#include "ordered_range.h"
+
+#define NR_BUCKETS  KP_RANGE_BUCKETS
+#define SPINS	    100u
+#define LOOK_NS	    100000000ull   /* look that often whether who has the range lives */
+#define POLL_NS	    200000ull	   /* and that often for completions of our own */
+#define GIVE_UP_NS  10000000000ull /* after this long, when the run is to end */
+#define DRAIN_START (1ull << 62)   /* where the locks lie that kp_range_open() takes */
+
+static struct kp_range_bucket *bucket_of(struct kp_range_table *table, uint64_t pos)
+{
+	return &table->buckets[pos / KP_RANGE_GRANULE % NR_BUCKETS];
+}
+
+/* ---- a bucket's lock ----------------------------------------------------------------------- */
+
+static bool try_lock(struct kp_range_bucket *bucket, uint32_t holder, uint32_t id)
+{
+	return __atomic_compare_exchange_n(&bucket->lock, &holder, id, false, __ATOMIC_ACQUIRE,
+					   __ATOMIC_RELAXED);
+}
+
+/* Somebody has it, for a few dozen instructions unless it is off the CPU, or dead. */
+static void lock_slowly(const struct kp_range_owner *owner, struct kp_range_bucket *bucket)
+{
+	for (unsigned int i = 1; !try_lock(bucket, 0, owner->id); i++) {
+		uint32_t holder;
+
+		if (i < SPINS) {
+			__builtin_ia32_pause();
+			continue;
+		}
+		sched_yield();
+		holder = __atomic_load_n(&bucket->lock, __ATOMIC_RELAXED);
+		if (i % (SPINS * 10) == 0 && holder &&
+		    kp_liveness_dead(owner->pipeline->arena, holder) &&
+		    try_lock(bucket, holder, owner->id))
+			return;
+	}
+}
+
+static void lock_bucket(const struct kp_range_owner *owner, struct kp_range_bucket *bucket)
+{
+	if (!try_lock(bucket, 0, owner->id))
+		lock_slowly(owner, bucket);
+}
+
+static void unlock_bucket(struct kp_range_bucket *bucket)
+{
+	__atomic_store_n(&bucket->lock, 0, __ATOMIC_RELEASE);
+}
+
+/* ---- the lists ----------------------------------------------------------------------------- */
+
+static bool conflicts(const struct kp_range *a, const struct kp_range *b)
+{
+	return a->start < b->end && b->start < a->end && (a->write || b->write);
+}
+
+/* The first in the list before @range that it has to wait for. With the bucket locked. */
+static const struct kp_range *find_blocker(const struct kp_range_bucket *bucket,
+					   const struct kp_range *range)
+{
+	for (const struct kp_range *r = bucket->head; r != range; r = r->next) {
+		if (conflicts(r, range))
+			return r;
+	}
+	return NULL;
+}
+
+/* Append @range; as find_blocker(). With the bucket locked. */
+static const struct kp_range *append(struct kp_range_bucket *bucket, struct kp_range *range)
+{
+	const struct kp_range *blocker = NULL;
+	struct kp_range **link;
+
+	for (link = &bucket->head; *link; link = &(*link)->next) {
+		if (!blocker && conflicts(*link, range))
+			blocker = *link;
+	}
+	__atomic_store_n(link, range, __ATOMIC_RELEASE);
+	return blocker;
+}
+
+static void unlink_range(struct kp_range_bucket *bucket, const struct kp_range *range)
+{
+	struct kp_range **link = &bucket->head;
+
+	while (*link != range)
+		link = &(*link)->next;
+	__atomic_store_n(link, range->next, __ATOMIC_RELEASE);
+}
+
+static void give_back(const struct kp_range_owner *owner, struct kp_range_table *table,
+		      const struct kp_range *range)
+{
+	struct kp_range_bucket *bucket = bucket_of(table, range->start);
+	bool wake;
+
+	lock_bucket(owner, bucket);
+	unlink_range(bucket, range);
+	wake = __atomic_load_n(&bucket->waiters, __ATOMIC_RELAXED);
+	if (wake)
+		__atomic_fetch_add(&bucket->wake, 1, __ATOMIC_RELAXED);
+	unlock_bucket(bucket);
+	if (wake)
+		syscall(SYS_futex, &bucket->wake, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+/* ---- jobs that died ------------------------------------------------------------------------ */
+
+static struct flock drain_lock(uint32_t id)
+{
+	return (struct flock){
+		.l_type = F_WRLCK,
+		.l_whence = SEEK_SET,
+		.l_start = (off_t)(DRAIN_START + id),
+		.l_len = 1,
+	};
+}
+
+/*
+ * An open file description lock goes when the last reference to the open file goes, and every I/O
+ * in flight holds one.
+ */
+void kp_range_open(const struct kp_range_owner *owner, const struct kp_file *file)
+{
+	struct flock lock = drain_lock(owner->id);
+
+	/* A file system without such locks: death alone has to do. */
+	if (file->fd >= 0 && file->writable)
+		fcntl(file->fd, F_OFD_SETLK, &lock);
+}
+
+/* Is nothing of @id's I/O on @file in flight any more? */
+static bool drained(const struct kp_file *file, uint32_t id)
+{
+	struct flock lock = drain_lock(id);
+
+	return file->fd < 0 || fcntl(file->fd, F_OFD_GETLK, &lock) || lock.l_type == F_UNLCK;
+}
+
+/* Was it written there? Who died waiting for a part of its range had not begun with any. */
+static bool was_written(const struct kp_range *range)
+{
+	return range->write && __atomic_load_n(&range->first->granted, __ATOMIC_ACQUIRE);
+}
+
+/* Give up what a dead owner had in a bucket. */
+static void bury_in_bucket(struct kp_range_owner *owner, struct kp_range_bucket *bucket,
+			   struct kp_file *file, uint32_t dead)
+{
+	struct kp_range **link = &bucket->head;
+	bool found = false;
+
+	lock_bucket(owner, bucket);
+	while (*link) {
+		struct kp_range *range = *link;
+
+		if (range->owner != dead) {
+			link = &range->next;
+			continue;
+		}
+		if (was_written(range))
+			owner->lost(owner, file, range->start, range->end);
+		__atomic_store_n(link, range->next, __ATOMIC_RELEASE);
+		found = true;
+	}
+	if (found)
+		__atomic_fetch_add(&bucket->wake, 1, __ATOMIC_RELAXED);
+	unlock_bucket(bucket);
+	if (found)
+		syscall(SYS_futex, &bucket->wake, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+}
+
+/*
+ * All that @dead had in the file, if nothing of its I/O can reach it any more. Its ranges lie in
+ * many buckets: who has found it out in one must not wait for it in the next.
+ */
+static void bury(struct kp_range_owner *owner, struct kp_range_table *table, struct kp_file *file,
+		 uint32_t dead)
+{
+	if (!drained(file, dead))
+		return;
+	for (unsigned int i = 0; i < NR_BUCKETS; i++) {
+		struct kp_range_bucket *bucket = &table->buckets[i];
+
+		/* The dead add nothing: a bucket that is empty now has nothing of theirs. */
+		if (__atomic_load_n(&bucket->head, __ATOMIC_ACQUIRE))
+			bury_in_bucket(owner, bucket, file, dead);
+	}
+}
+
+void kp_range_leftover(struct kp_range_table *table,
+		       void (*visit)(void *arg, uint64_t start, uint64_t end), void *arg)
+{
+	for (unsigned int i = 0; i < NR_BUCKETS; i++) {
+		for (struct kp_range *r = table->buckets[i].head; r; r = r->next) {
+			if (was_written(r))
+				visit(arg, r->start, r->end);
+		}
+	}
+}
+
+/* ---- waiting ------------------------------------------------------------------------------- */
+
+/* Sleep until @bucket changes; not long while completions of ours may come in. */
+static void sleep_on(const struct kp_range_owner *owner, struct kp_range_bucket *bucket,
+		     uint32_t seen)
+{
+	struct kp_pipeline *pl = owner->pipeline;
+	bool busy = pl->shared || __atomic_load_n(&pl->device->in_flight, __ATOMIC_RELAXED);
+	struct timespec timeout = { .tv_nsec = busy ? POLL_NS : LOOK_NS };
+
+	syscall(SYS_futex, &bucket->wake, FUTEX_WAIT, seen, &timeout, NULL, 0);
+	kp_pipeline_flush(pl, owner->stage->next);
+	kp_pipeline_poll(pl);
+}
+
+/* One turn of a wait for @blocker, the id of who has the range. */
+static int wait_turn(struct kp_range_owner *owner, struct kp_range_bucket *bucket, uint32_t blocker,
+		     uint32_t seen)
+{
+	struct kp_pipeline *pl = owner->pipeline;
+	int ret = 0;
+
+	if (blocker == owner->id)
+		ret = kp_pipeline_wait(pl, owner->stage->next);
+	else
+		sleep_on(owner, bucket, seen);
+	return ret == -EAGAIN ? -EDEADLK : kp_min(ret, 0);
+}
+
+/* Wait until nobody before @range in its bucket has what it needs. */
+static int wait_in_bucket(struct kp_range_owner *owner, struct kp_range_table *table,
+			  struct kp_file *file, struct kp_range *range)
+{
+	struct kp_range_bucket *bucket = bucket_of(table, range->start);
+	struct kp_pipeline *pl = owner->pipeline;
+	uint64_t start = kp_now_ns(), looked = 0, now = start;
+	int ret = 0;
+
+	__atomic_fetch_add(&bucket->waiters, 1, __ATOMIC_SEQ_CST);
+	for (;;) {
+		const struct kp_range *blocker;
+		uint32_t seen, id = 0;
+
+		lock_bucket(owner, bucket);
+		blocker = find_blocker(bucket, range);
+		if (blocker)
+			id = blocker->owner;
+		seen = __atomic_load_n(&bucket->wake, __ATOMIC_RELAXED);
+		unlock_bucket(bucket);
+		if (!blocker || ret)
+			break;
+		/* At once, since it may be long dead, and then now and again. */
+		if (id != owner->id && now - looked >= LOOK_NS) {
+			looked = now;
+			if (kp_liveness_dead(pl->arena, id))
+				bury(owner, table, file, id);
+		}
+		ret = wait_turn(owner, bucket, id, seen);
+		now = kp_now_ns();
+		if (now - start >= GIVE_UP_NS && kp_pipeline_terminating(pl))
+			ret = -EINTR;
+	}
+	__atomic_fetch_sub(&bucket->waiters, 1, __ATOMIC_SEQ_CST);
+	kp_count_time(owner->wait_ns, now - start);
+	return ret;
+}
+
+int kp_range_lock(struct kp_range_owner *owner, struct kp_range_table *table, struct kp_file *file,
+		  struct kp_range *parts, uint64_t start, uint64_t end, bool write)
+{
+	unsigned int nr = 0;
+
+	/* Upwards, so that two that overlap cannot each wait for what the other has. */
+	for (uint64_t pos = start; pos < end; nr++) {
+		uint64_t granule_end = kp_round_down(pos, KP_RANGE_GRANULE) + KP_RANGE_GRANULE;
+		struct kp_range_bucket *bucket = bucket_of(table, pos);
+		bool free;
+		int ret;
+
+		parts[nr] = (struct kp_range){
+			.start = pos,
+			.end = kp_min(end, granule_end),
+			.first = parts,
+			.owner = owner->id,
+			.write = write,
+		};
+		pos = parts[nr].end;
+		lock_bucket(owner, bucket);
+		free = !append(bucket, &parts[nr]);
+		unlock_bucket(bucket);
+		if (free)
+			continue;
+		ret = wait_in_bucket(owner, table, file, &parts[nr]);
+		if (ret) {
+			kp_range_unlock(owner, table, parts, nr + 1);
+			return ret;
+		}
+	}
+	__atomic_store_n(&parts->granted, true, __ATOMIC_RELEASE);
+	return 0;
+}
+
+void kp_range_unlock(const struct kp_range_owner *owner, struct kp_range_table *table,
+		     struct kp_range *parts, unsigned int nr)
+{
+	for (unsigned int i = 0; i < nr; i++)
+		give_back(owner, table, &parts[i]);
+}

@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* What all jobs on one file share. See inode.h. */
+#include <limits.h>
+#include <linux/fiemap.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+
+#include "core/robust.h"
+#include "inode.h"
+
+#define CHUNK_BLOCKS   (1u << 18)
+#define CHUNK_WORDS    (CHUNK_BLOCKS / 64)
+#define FS_BLOCK_SIZE  4096u /* of a file system, where there is none to ask */
+#define MAX_BLOCK_SIZE 65536
+
+/* ---- the block map ------------------------------------------------------------------------- */
+
+struct kp_inode_chunk {
+	uint64_t written[CHUNK_WORDS]; /* atomic */
+	uint64_t allocated[CHUNK_WORDS];
+};
+
+/* A piece of a range of blocks that lies in one word of the map. */
+struct piece {
+	uint64_t chunk;
+	unsigned int word;
+	uint64_t mask;
+};
+
+/* The piece at the head of [*first, end), which is moved past it. */
+static struct piece next_piece(uint64_t *first, uint64_t end)
+{
+	unsigned int bit = *first % 64;
+	unsigned int nr = kp_min(end - *first, 64ull - bit);
+	struct piece piece = {
+		.chunk = *first / CHUNK_BLOCKS,
+		.word = *first % CHUNK_BLOCKS / 64,
+		.mask = (nr == 64 ? ~0ull : (1ull << nr) - 1) << bit,
+	};
+
+	*first += nr;
+	return piece;
+}
+
+static uint64_t blocks_up_to(const struct kp_inode *inode, uint64_t pos)
+{
+	return pos / inode->block_size + !!(pos % inode->block_size);
+}
+
+static bool covers(const uint64_t *word, uint64_t mask)
+{
+	return (__atomic_load_n(word, __ATOMIC_RELAXED) & mask) == mask;
+}
+
+enum kp_blocks kp_inode_blocks(const struct kp_inode *inode, uint64_t pos, uint64_t len)
+{
+	uint64_t first = pos / inode->block_size, end = blocks_up_to(inode, pos + len);
+	enum kp_blocks worst = KP_BLOCKS_WRITTEN;
+
+	if (inode->all_written)
+		return KP_BLOCKS_WRITTEN;
+	while (first < end) {
+		struct piece piece = next_piece(&first, end);
+		const struct kp_inode_chunk *chunk;
+
+		if (piece.chunk >= KP_INODE_CHUNKS)
+			return KP_BLOCKS_HOLE;
+		chunk = __atomic_load_n(&inode->chunks[piece.chunk], __ATOMIC_ACQUIRE);
+		if (!chunk)
+			return KP_BLOCKS_HOLE;
+		if (covers(&chunk->written[piece.word], piece.mask))
+			continue;
+		if (!covers(&chunk->allocated[piece.word], piece.mask))
+			return KP_BLOCKS_HOLE;
+		worst = KP_BLOCKS_UNWRITTEN;
+	}
+	return worst;
+}
+
+static struct kp_inode_chunk *make_chunk(struct kp_inode *inode, struct kp_arena *arena, uint64_t i)
+{
+	struct kp_inode_chunk *chunk = __atomic_load_n(&inode->chunks[i], __ATOMIC_ACQUIRE);
+	struct kp_inode_chunk *fresh;
+
+	if (chunk)
+		return chunk;
+	fresh = kp_arena_alloc(arena, sizeof(*fresh));
+	if (!fresh)
+		return NULL;
+	/* Two jobs may meet here; the loser's address space is never touched. */
+	if (__atomic_compare_exchange_n(&inode->chunks[i], &chunk, fresh, false, __ATOMIC_ACQ_REL,
+					__ATOMIC_ACQUIRE))
+		return fresh;
+	return chunk;
+}
+
+static void set_bits(uint64_t *word, uint64_t mask, bool on)
+{
+	if (on && !covers(word, mask))
+		__atomic_fetch_or(word, mask, __ATOMIC_RELAXED);
+	else if (!on && __atomic_load_n(word, __ATOMIC_RELAXED) & mask)
+		__atomic_fetch_and(word, ~mask, __ATOMIC_RELAXED);
+}
+
+int kp_inode_set_blocks(struct kp_inode *inode, struct kp_arena *arena, uint64_t pos, uint64_t len,
+			enum kp_blocks blocks)
+{
+	uint64_t first = pos / inode->block_size, end = blocks_up_to(inode, pos + len);
+
+	if (inode->all_written)
+		return 0;
+	while (first < end) {
+		struct piece piece = next_piece(&first, end);
+		struct kp_inode_chunk *chunk;
+
+		if (piece.chunk >= KP_INODE_CHUNKS)
+			return 0; /* not remembered: a hole for ever */
+		chunk = make_chunk(inode, arena, piece.chunk);
+		if (!chunk)
+			return -ENOMEM;
+		set_bits(&chunk->allocated[piece.word], piece.mask, blocks != KP_BLOCKS_HOLE);
+		set_bits(&chunk->written[piece.word], piece.mask, blocks == KP_BLOCKS_WRITTEN);
+	}
+	return 0;
+}
+
+int kp_inode_punch(struct kp_inode *inode, struct kp_arena *arena, uint64_t pos, uint64_t len)
+{
+	uint64_t first = kp_round_up(pos, inode->block_size);
+	uint64_t end = kp_round_down(pos + len, inode->block_size);
+
+	/* A block that is cut is zeroed in part, and stays. */
+	return first < end ? kp_inode_set_blocks(inode, arena, first, end - first, KP_BLOCKS_HOLE)
+			   : 0;
+}
+
+void kp_inode_extend(struct kp_inode *inode, uint64_t end)
+{
+	uint64_t size = kp_inode_size(inode);
+
+	while (size < end && !__atomic_compare_exchange_n(&inode->size, &size, end, true,
+							  __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
+}
+
+#define NR_EXTENTS 256u
+
+union extents {
+	struct fiemap map; /* ends in the extents */
+	char size[sizeof(struct fiemap) + NR_EXTENTS * sizeof(struct fiemap_extent)];
+};
+
+/*
+ * The blocks of a file as its file system knows them. Where it does not say, all are written.
+ * Return: 0 or -errno.
+ */
+static int load_blocks(struct kp_inode *inode, const struct kp_file *file)
+{
+	struct kp_arena *arena = file->pipeline->arena;
+	uint64_t from = 0;
+	bool last = false;
+	int ret = 0;
+
+	while (!last && !ret) {
+		union extents extents = { .map = { .fm_start = from,
+						   .fm_length = FIEMAP_MAX_OFFSET - from,
+						   .fm_flags = FIEMAP_FLAG_SYNC,
+						   .fm_extent_count = NR_EXTENTS } };
+
+		if (ioctl(file->fd, FS_IOC_FIEMAP, &extents))
+			return kp_inode_set_blocks(inode, arena, 0, file->size, KP_BLOCKS_WRITTEN);
+		last = !extents.map.fm_mapped_extents;
+		for (unsigned int i = 0; i < extents.map.fm_mapped_extents && !ret; i++) {
+			const struct fiemap_extent *extent = &extents.map.fm_extents[i];
+			bool unwritten = extent->fe_flags & FIEMAP_EXTENT_UNWRITTEN;
+
+			from = extent->fe_logical + extent->fe_length;
+			last = extent->fe_flags & FIEMAP_EXTENT_LAST;
+			ret = kp_inode_set_blocks(
+				inode, arena, extent->fe_logical, extent->fe_length,
+				unwritten ? KP_BLOCKS_UNWRITTEN : KP_BLOCKS_WRITTEN);
+		}
+	}
+	return ret;
+}
+
+/*
+ * s_blocksize, which direct I/O is aligned to. What is larger than any local file system's is a
+ * transfer size, as of NFS.
+ */
+static uint32_t block_size_of(int fd)
+{
+	int size;
+
+	if (ioctl(fd, FIGETBSZ, &size) || size < (int)KP_SECTOR_SIZE || size > MAX_BLOCK_SIZE)
+		return FS_BLOCK_SIZE;
+	return size;
+}
+
+/* The first job: find out what the file is now. */
+static int load_inode(struct kp_inode *inode, const struct kp_file *file)
+{
+	inode->size = file->size;
+	inode->block_size = FS_BLOCK_SIZE;
+	inode->all_written = file->fd < 0 || file->block_device;
+	if (inode->all_written)
+		return 0;
+	inode->block_size = block_size_of(file->fd);
+	for (unsigned int i = 0; i < KP_INODE_CHUNKS; i++) {
+		if (inode->chunks[i])
+			memset(inode->chunks[i], 0, sizeof(*inode->chunks[i]));
+	}
+	return load_blocks(inode, file);
+}
+
+/* ---- jobs ---------------------------------------------------------------------------------- */
+
+static int init_inode(void *object, void *arg)
+{
+	struct kp_inode *inode = object;
+	int ret = kp_robust_init(&inode->lock);
+
+	(void)arg;
+	if (!ret)
+		ret = kp_rwsem_init(&inode->rwsem);
+	if (!ret)
+		ret = kp_rwsem_init(&inode->aio_mutex);
+	return ret;
+}
+
+static uint32_t job_user(const struct kp_inode *inode, unsigned int job)
+{
+	return __atomic_load_n(&inode->jobs[job].user, __ATOMIC_ACQUIRE);
+}
+
+static bool is_dead(const struct kp_inode *inode, unsigned int job, struct kp_arena *arena)
+{
+	uint32_t user = job_user(inode, job);
+
+	return user && kp_liveness_dead(arena, user);
+}
+
+/* With the inode locked, so that the number is not given away meanwhile. */
+static void bury(struct kp_inode *inode, unsigned int job, struct kp_inode_lost *lost)
+{
+	lost->jobs++;
+	lost->places += kp_rwsem_recover(&inode->rwsem, inode->rules, job);
+	lost->places += kp_rwsem_recover(&inode->aio_mutex, inode->rules, job);
+	for (unsigned int i = 0; i < KP_INODE_NR_COUNTS; i++)
+		lost->in_flight +=
+			__atomic_exchange_n(&inode->jobs[job].in_flight[i], 0, __ATOMIC_SEQ_CST);
+	kp_inode_resume_reads(inode, job);
+	kp_futex_wake(&inode->dio_futex, INT_MAX);
+	__atomic_store_n(&inode->jobs[job].user, 0, __ATOMIC_RELEASE);
+}
+
+static void bury_dead(struct kp_inode *inode, struct kp_arena *arena, struct kp_inode_lost *lost)
+{
+	for (unsigned int i = 0; i < KP_RWSEM_JOBS; i++) {
+		if (is_dead(inode, i, arena))
+			bury(inode, i, lost);
+	}
+}
+
+struct kp_inode_lost kp_inode_recover(struct kp_inode *inode, struct kp_arena *arena)
+{
+	struct kp_inode_lost lost = { 0 };
+	bool any = false;
+
+	for (unsigned int i = 0; i < KP_RWSEM_JOBS && !any; i++)
+		any = is_dead(inode, i, arena);
+	if (!any)
+		return lost;
+	kp_robust_lock(&inode->lock);
+	bury_dead(inode, arena, &lost);
+	pthread_mutex_unlock(&inode->lock);
+	return lost;
+}
+
+static bool is_used(const struct kp_inode *inode)
+{
+	for (unsigned int i = 0; i < KP_RWSEM_JOBS; i++) {
+		if (job_user(inode, i))
+			return true;
+	}
+	return false;
+}
+
+static int find_job(struct kp_inode *inode, unsigned int *job)
+{
+	for (*job = 0; *job < KP_RWSEM_JOBS; (*job)++) {
+		if (!job_user(inode, *job))
+			return 0;
+	}
+	return -EUSERS;
+}
+
+static int attach(struct kp_inode *inode, const struct kp_file *file,
+		  const struct kp_variant *variant, const struct kp_rwsem_rules *rules)
+{
+	if (is_used(inode)) {
+		kp_inode_extend(inode, file->size);
+		return inode->variant == variant && inode->rules == rules ? 0 : -EBUSY;
+	}
+	inode->variant = variant;
+	inode->rules = rules;
+	return load_inode(inode, file);
+}
+
+int kp_inode_attach(struct kp_file *file, const struct kp_variant *variant,
+		    const struct kp_rwsem_rules *rules, uint32_t user, struct kp_inode **result,
+		    unsigned int *job)
+{
+	struct kp_inode_lost lost = { 0 };
+	struct kp_inode *inode;
+	void *object;
+	int ret = kp_arena_object(file->pipeline->arena, "inode", &file->key, sizeof(file->key),
+				  sizeof(*inode), init_inode, NULL, &object);
+
+	if (ret)
+		return ret;
+	*result = inode = object;
+	kp_robust_lock(&inode->lock);
+	bury_dead(inode, file->pipeline->arena, &lost);
+	ret = attach(inode, file, variant, rules);
+	if (!ret)
+		ret = find_job(inode, job);
+	if (!ret)
+		__atomic_store_n(&inode->jobs[*job].user, user, __ATOMIC_RELEASE);
+	pthread_mutex_unlock(&inode->lock);
+	return ret;
+}
+
+void kp_inode_detach(struct kp_inode *inode, unsigned int job)
+{
+	__atomic_store_n(&inode->jobs[job].user, 0, __ATOMIC_RELEASE);
+}
+
+/* ---- direct I/O in flight ------------------------------------------------------------------ */
+
+void kp_inode_end(struct kp_inode *inode, unsigned int job, enum kp_inode_count count)
+{
+	__atomic_fetch_sub(&inode->jobs[job].in_flight[count], 1, __ATOMIC_SEQ_CST);
+	if (!__atomic_load_n(&inode->dio_waiters, __ATOMIC_SEQ_CST))
+		return;
+	__atomic_store_n(&inode->dio_waiters, 0, __ATOMIC_SEQ_CST);
+	kp_futex_wake(&inode->dio_futex, INT_MAX);
+}
+
+bool kp_inode_quiet(const struct kp_inode *inode, enum kp_inode_count count)
+{
+	for (unsigned int i = 0; i < KP_RWSEM_JOBS; i++) {
+		if (__atomic_load_n(&inode->jobs[i].in_flight[count], __ATOMIC_SEQ_CST))
+			return false;
+	}
+	return true;
+}

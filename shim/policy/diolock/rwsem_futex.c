@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* What carries the steps of the lock out: futexes, time, and the mutex of the queue. See rwsem.h. */
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "core/robust.h"
+#include "rwsem.h"
+
+/* For the test that stops a job before and after each step, and with wait_lock taken or released. */
+#ifndef KP_RWSEM_STEPPED
+#define KP_RWSEM_BEFORE(at)
+#define KP_RWSEM_STEPPED(at)
+#define KP_RWSEM_LOCKED()
+#define KP_RWSEM_UNLOCKED()
+#endif
+
+/* A waiter that nobody woke for so long looks for the dead. */
+#ifndef KP_RWSEM_LOOK_AROUND_NS
+#define KP_RWSEM_LOOK_AROUND_NS 100000000u
+#endif
+
+/*
+ * A waiter watches for its wake so long before it asks the system for sleep. In the kernel a wake
+ * costs two or three microseconds, in a process some ten, in a virtual machine fifteen and more;
+ * without the watch that cost, and not the policy, decides about locks that are held briefly.
+ */
+#ifndef KP_RWSEM_WATCH_NS
+#define KP_RWSEM_WATCH_NS 10000
+#endif
+
+bool kp_futex_wait(uint32_t *futex, uint32_t seen, uint64_t ns)
+{
+	struct timespec timeout = { .tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000 };
+
+	return syscall(SYS_futex, futex, FUTEX_WAIT, seen, &timeout, NULL, 0) && errno == ETIMEDOUT;
+}
+
+void kp_futex_wake(uint32_t *futex, int nr)
+{
+	__atomic_fetch_add(futex, 1, __ATOMIC_RELEASE);
+	syscall(SYS_futex, futex, FUTEX_WAKE, nr, NULL, NULL, 0);
+}
+
+static void lock_queue(struct kp_rwsem *sem)
+{
+	if (kp_robust_lock(&sem->wait_lock))
+		kp_rwsem_repair(sem);
+}
+
+/* Return: false when somebody alive has it. */
+static bool trylock_queue(struct kp_rwsem *sem)
+{
+	bool died;
+
+	if (!kp_robust_trylock(&sem->wait_lock, &died))
+		return false;
+	if (died)
+		kp_rwsem_repair(sem);
+	return true;
+}
+
+static void wake_jobs(struct kp_rwsem *sem, struct kp_rwsem_op *op)
+{
+	for (; op->wake; op->wake &= op->wake - 1)
+		kp_futex_wake(&sem->waiters[__builtin_ctzll(op->wake)].futex, 1);
+}
+
+/* Wait for a wake since @seen without sleeping. Return: false when there was none. */
+static bool watch(const uint32_t *futex, uint32_t seen)
+{
+	uint64_t until;
+
+	if (!KP_RWSEM_WATCH_NS)
+		return false;
+	until = kp_now_ns() + KP_RWSEM_WATCH_NS;
+	do {
+		if (__atomic_load_n(futex, __ATOMIC_ACQUIRE) != seen)
+			return true;
+		__builtin_ia32_pause();
+	} while (kp_now_ns() < until);
+	return false;
+}
+
+/* A waiter that gives up leaves the queue, which is locked on return. */
+static void give_up(struct kp_rwsem_user *user, struct kp_rwsem_op *op)
+{
+	op->given_up = true;
+	op->leaver = op->job;
+	op->keeps_writer = true;
+	op->at = KP_RWSEM_AT_LEAVE_WORD;
+	lock_queue(user->sem);
+}
+
+/*
+ * Sleep, unless woken since @seen. One that polls its own I/O in flight comes here again and again;
+ * it watches, and counts as asleep, once for all of them.
+ */
+static void sleep_queued(struct kp_rwsem_user *user, struct kp_rwsem_op *op, uint32_t seen)
+{
+	uint32_t *futex = &user->sem->waiters[op->job].futex;
+	uint64_t timeout = KP_RWSEM_LOOK_AROUND_NS;
+
+	if (user->idle && !user->idle(user, false, &timeout)) {
+		give_up(user, op);
+		return;
+	}
+	op->timed_out = false;
+	if (!op->asleep && watch(futex, seen)) {
+		op->events[KP_RWSEM_WAKES_WATCHED]++;
+		return;
+	}
+	if (!op->asleep) {
+		op->events[KP_RWSEM_SLEEPS]++;
+		op->asleep_since_ns = kp_now_ns();
+	}
+	op->asleep = kp_futex_wait(futex, seen, timeout);
+	/* By the clock: a sleep of 50 us may take many times that. */
+	if (!op->asleep || kp_now_ns() - op->asleep_since_ns < KP_RWSEM_LOOK_AROUND_NS)
+		return;
+	op->timed_out = true;
+	op->asleep_since_ns = kp_now_ns();
+	if (user->idle)
+		user->idle(user, true, &timeout);
+}
+
+/* Another one spins. It may be dead: look now and then, for nobody spins until it is buried. */
+static void doubt_spinner(struct kp_rwsem_user *user, struct kp_rwsem_op *op, uint64_t now)
+{
+	uint64_t timeout = 0;
+
+	op->refused = false;
+	if (now - user->doubted_ns < KP_RWSEM_LOOK_AROUND_NS)
+		return;
+	user->doubted_ns = now;
+	if (user->idle)
+		user->idle(user, true, &timeout);
+}
+
+/* Carry an operation out, step by step. */
+static void run(struct kp_rwsem_user *user, struct kp_rwsem_op *op)
+{
+	struct kp_rwsem *sem = user->sem;
+	uint64_t start = kp_now_ns(), now = start;
+	/* Older than any look at the lock that a sleep rests on. */
+	uint32_t seen = __atomic_load_n(&sem->waiters[op->job].futex, __ATOMIC_ACQUIRE);
+
+	KP_RWSEM_BEFORE(op->at);
+	for (;;) {
+		unsigned int at __attribute__((unused)) = op->at;
+		enum kp_rwsem_ask what = kp_rwsem_step(sem, user->rules, op, now);
+
+		KP_RWSEM_STEPPED(at);
+		if (what == KP_RWSEM_END)
+			break;
+		if (what == KP_RWSEM_GO_ON)
+			continue;
+		if (what == KP_RWSEM_RELAX) {
+			__builtin_ia32_pause();
+		} else if (what == KP_RWSEM_LOCK) {
+			if (op->refused)
+				doubt_spinner(user, op, now);
+			lock_queue(sem);
+			KP_RWSEM_LOCKED();
+		} else if (what == KP_RWSEM_TRYLOCK) {
+			op->busy = !trylock_queue(sem);
+		} else if (what == KP_RWSEM_UNLOCK) {
+			pthread_mutex_unlock(&sem->wait_lock);
+			KP_RWSEM_UNLOCKED();
+			wake_jobs(sem, op);
+		} else {
+			sleep_queued(user, op, seen);
+			seen = __atomic_load_n(&sem->waiters[op->job].futex, __ATOMIC_ACQUIRE);
+		}
+		now = kp_now_ns();
+	}
+	if (user->account)
+		user->account(user, op, kp_now_ns() - start);
+}
+
+static struct kp_rwsem_op new_op(const struct kp_rwsem_user *user, enum kp_rwsem_mode mode,
+				 enum kp_rwsem_at at)
+{
+	return (struct kp_rwsem_op){ .at = at, .mode = mode, .job = user->job };
+}
+
+int kp_rwsem_down_slow(struct kp_rwsem_user *user, enum kp_rwsem_mode mode, uint64_t seen)
+{
+	struct kp_rwsem_op op = new_op(
+		user, mode, mode == KP_RWSEM_READ ? KP_RWSEM_AT_READ_SLOW : KP_RWSEM_AT_WRITE_SLOW);
+
+	op.seen = seen;
+	run(user, &op);
+	return op.given_up ? -ECANCELED : 0;
+}
+
+void kp_rwsem_wake(struct kp_rwsem_user *user, enum kp_rwsem_mode mode)
+{
+	struct kp_rwsem_op op = new_op(user, mode, KP_RWSEM_AT_WAKE);
+
+	run(user, &op);
+}
+
+void kp_rwsem_downgrade(struct kp_rwsem_user *user)
+{
+	struct kp_rwsem_op op = new_op(user, KP_RWSEM_READ, KP_RWSEM_AT_DOWNGRADE);
+
+	run(user, &op);
+}
+
+unsigned int kp_rwsem_recover(struct kp_rwsem *sem, const struct kp_rwsem_rules *rules,
+			      unsigned int dead)
+{
+	struct kp_rwsem_user user = { .sem = sem, .rules = rules, .job = dead };
+	struct kp_rwsem_op op = new_op(&user, KP_RWSEM_WRITE, KP_RWSEM_AT_LEAVE_WORD);
+
+	op.leaver = dead;
+	lock_queue(sem);
+	run(&user, &op);
+	return op.events[KP_RWSEM_RECOVERED];
+}
