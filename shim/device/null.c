@@ -15,6 +15,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "core/futex.h"
 #include "stage.h"
 
 #define QUEUE_DEPTH	64u /* null_blk's hw_queue_depth */
@@ -267,7 +268,7 @@ static void wait_until(const struct null_device *null, uint64_t until, bool spin
 			return; /* a signal, or time to look around: no spinning that long */
 	}
 	while (spin && kp_now_ns() < until)
-		__builtin_ia32_pause();
+		cpu_relax();
 }
 
 /* ---- the heap of deadlines ----------------------------------------------------------------- */

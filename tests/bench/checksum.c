@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
-#include "policy/checksum.h"
+#include "policy/checksum/checksum.h"
 
 #define ARENA  (1ull << 34)
 #define BLOCK  4096u

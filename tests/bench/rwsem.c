@@ -12,7 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "policy/rwsem.h"
+#include "core/futex.h"
+#include "policy/diolock/rwsem.h"
 
 #define PAIRS	 200000u
 #define ROUNDS	 60
@@ -180,7 +181,7 @@ static void answer(uint32_t *asked, uint32_t *answered)
 	for (uint32_t i = 0; i < PINGS; i++) {
 		while (__atomic_load_n(asked, __ATOMIC_ACQUIRE) == i)
 			kp_futex_wait(asked, i, 1000000000);
-		kp_futex_wake(answered, 1);
+		kp_futex_signal(answered, 1);
 	}
 }
 
@@ -195,11 +196,11 @@ static double wake_cost(void)
 		_exit(0);
 	}
 	start = kp_now_ns();
-	kp_futex_wake(&shared->ping, 1);
+	kp_futex_signal(&shared->ping, 1);
 	for (uint32_t i = 0; i < PINGS - 1; i++) {
 		while (__atomic_load_n(&shared->pong, __ATOMIC_ACQUIRE) == i)
 			kp_futex_wait(&shared->pong, i, 1000000000);
-		kp_futex_wake(&shared->ping, 1);
+		kp_futex_signal(&shared->ping, 1);
 	}
 	while (__atomic_load_n(&shared->pong, __ATOMIC_ACQUIRE) != PINGS)
 		kp_futex_wait(&shared->pong, PINGS - 1, 1000000000);

@@ -10,6 +10,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
+#include "core/futex.h"
 #include "policy/diolock/inode.h"
 #include "unit.h"
 
@@ -121,7 +122,7 @@ static enum state state_of(const struct job *job)
 static void set_state(struct job *job, enum state state)
 {
 	__atomic_store_n(&job->state, state, __ATOMIC_RELEASE);
-	kp_futex_wake(&job->wakes, 1);
+	kp_futex_signal(&job->wakes, 1);
 }
 
 /* The job's thread waits for an order. */

@@ -7,11 +7,10 @@
  * a job which dies with a bucket locked leaves it whole.
  */
 #include <fcntl.h>
-#include <linux/futex.h>
 #include <sched.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
+#include "core/futex.h"
 #include "core/liveness.h"
 #include "ordered_range.h"
 
@@ -42,7 +41,7 @@ static void lock_slowly(const struct kp_range_owner *owner, struct kp_range_buck
 		uint32_t holder;
 
 		if (i < SPINS) {
-			__builtin_ia32_pause();
+			cpu_relax();
 			continue;
 		}
 		sched_yield();
@@ -119,7 +118,7 @@ static void give_back(const struct kp_range_owner *owner, struct kp_range_table 
 		__atomic_fetch_add(&bucket->wake, 1, __ATOMIC_RELAXED);
 	unlock_bucket(bucket);
 	if (wake)
-		syscall(SYS_futex, &bucket->wake, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+		kp_futex_wake(&bucket->wake, INT32_MAX);
 }
 
 /* ---- jobs that died ------------------------------------------------------------------------ */
@@ -185,7 +184,7 @@ static void bury_in_bucket(struct kp_range_owner *owner, struct kp_range_bucket 
 		__atomic_fetch_add(&bucket->wake, 1, __ATOMIC_RELAXED);
 	unlock_bucket(bucket);
 	if (found)
-		syscall(SYS_futex, &bucket->wake, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
+		kp_futex_wake(&bucket->wake, INT32_MAX);
 }
 
 /*
@@ -225,9 +224,8 @@ static void sleep_on(const struct kp_range_owner *owner, struct kp_range_bucket 
 {
 	struct kp_pipeline *pl = owner->pipeline;
 	bool busy = pl->shared || __atomic_load_n(&pl->device->in_flight, __ATOMIC_RELAXED);
-	struct timespec timeout = { .tv_nsec = busy ? POLL_NS : LOOK_NS };
 
-	syscall(SYS_futex, &bucket->wake, FUTEX_WAIT, seen, &timeout, NULL, 0);
+	kp_futex_wait(&bucket->wake, seen, busy ? POLL_NS : LOOK_NS);
 	kp_pipeline_flush(pl, owner->stage->next);
 	kp_pipeline_poll(pl);
 }

@@ -9,6 +9,7 @@
  */
 #include <stdlib.h>
 
+#include "core/futex.h"
 #include "diolock.h"
 
 #define POLL_NS	       50000u	     /* a waiter with I/O in flight reaps it this often */

@@ -5,6 +5,7 @@
 #include <linux/fs.h>
 #include <sys/ioctl.h>
 
+#include "core/futex.h"
 #include "core/robust.h"
 #include "inode.h"
 
@@ -250,7 +251,7 @@ static void bury(struct kp_inode *inode, unsigned int job, struct kp_inode_lost 
 		lost->in_flight +=
 			__atomic_exchange_n(&inode->jobs[job].in_flight[i], 0, __ATOMIC_SEQ_CST);
 	kp_inode_resume_reads(inode, job);
-	kp_futex_wake(&inode->dio_futex, INT_MAX);
+	kp_futex_signal(&inode->dio_futex, INT_MAX);
 	__atomic_store_n(&inode->jobs[job].user, 0, __ATOMIC_RELEASE);
 }
 
@@ -344,7 +345,7 @@ void kp_inode_end(struct kp_inode *inode, unsigned int job, enum kp_inode_count 
 	if (!__atomic_load_n(&inode->dio_waiters, __ATOMIC_SEQ_CST))
 		return;
 	__atomic_store_n(&inode->dio_waiters, 0, __ATOMIC_SEQ_CST);
-	kp_futex_wake(&inode->dio_futex, INT_MAX);
+	kp_futex_signal(&inode->dio_futex, INT_MAX);
 }
 
 bool kp_inode_quiet(const struct kp_inode *inode, enum kp_inode_count count)

@@ -334,10 +334,4 @@ static inline void kp_rwsem_sleeping(struct kp_rwsem_user *user)
 unsigned int kp_rwsem_recover(struct kp_rwsem *sem, const struct kp_rwsem_rules *rules,
 			      unsigned int dead);
 
-/* kp_futex_wait - sleep until *@futex is not @seen, woken, or @ns passed. True: the time passed. */
-bool kp_futex_wait(uint32_t *futex, uint32_t seen, uint64_t ns);
-
-/* kp_futex_wake - bump *@futex and wake @nr sleepers. */
-void kp_futex_wake(uint32_t *futex, int nr);
-
 #endif

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* What carries the steps of the lock out: futexes, time, and the mutex of the queue. See rwsem.h. */
-#include <linux/futex.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
+#include "core/futex.h"
 #include "core/robust.h"
 #include "rwsem.h"
 
@@ -29,19 +26,6 @@
 #define KP_RWSEM_WATCH_NS 10000
 #endif
 
-bool kp_futex_wait(uint32_t *futex, uint32_t seen, uint64_t ns)
-{
-	struct timespec timeout = { .tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000 };
-
-	return syscall(SYS_futex, futex, FUTEX_WAIT, seen, &timeout, NULL, 0) && errno == ETIMEDOUT;
-}
-
-void kp_futex_wake(uint32_t *futex, int nr)
-{
-	__atomic_fetch_add(futex, 1, __ATOMIC_RELEASE);
-	syscall(SYS_futex, futex, FUTEX_WAKE, nr, NULL, NULL, 0);
-}
-
 static void lock_queue(struct kp_rwsem *sem)
 {
 	if (kp_robust_lock(&sem->wait_lock))
@@ -63,7 +47,7 @@ static bool trylock_queue(struct kp_rwsem *sem)
 static void wake_jobs(struct kp_rwsem *sem, struct kp_rwsem_op *op)
 {
 	for (; op->wake; op->wake &= op->wake - 1)
-		kp_futex_wake(&sem->waiters[__builtin_ctzll(op->wake)].futex, 1);
+		kp_futex_signal(&sem->waiters[__builtin_ctzll(op->wake)].futex, 1);
 }
 
 /* Wait for a wake since @seen without sleeping. Return: false when there was none. */
@@ -77,7 +61,7 @@ static bool watch(const uint32_t *futex, uint32_t seen)
 	do {
 		if (__atomic_load_n(futex, __ATOMIC_ACQUIRE) != seen)
 			return true;
-		__builtin_ia32_pause();
+		cpu_relax();
 	} while (kp_now_ns() < until);
 	return false;
 }
@@ -156,7 +140,7 @@ static void run(struct kp_rwsem_user *user, struct kp_rwsem_op *op)
 		if (what == KP_RWSEM_GO_ON)
 			continue;
 		if (what == KP_RWSEM_RELAX) {
-			__builtin_ia32_pause();
+			cpu_relax();
 		} else if (what == KP_RWSEM_LOCK) {
 			if (op->refused)
 				doubt_spinner(user, op, now);
