@@ -4,11 +4,16 @@
  * share holds across jobs that are processes as well as threads. It has no name and leaves
  * nothing behind.
  */
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
 #include <sys/mman.h>
 
-#include "stage.h"
 #include "arena.h"
+#include "kpolicy.h"
+#include "log.h"
 #include "robust.h"
+#include "util.h"
 
 #define ARENA_LARGEST  (4ull << 40)
 #define ARENA_SMALLEST (1ull << 34)

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Counters: one slot per pipeline, folded into its job, summed; as JSON and as text. */
+#include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "stage.h"
 #include "arena.h"
+#include "counters.h"
+#include "stage.h"
 
 static const struct kp_counter_desc core_counters[] = {
 	{ "ios", KP_COUNTER_SUM },	   { "bytes", KP_COUNTER_SUM },

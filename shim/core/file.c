@@ -1,14 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Files of a pipeline: the descriptor, the identity that jobs share, the queue limits. */
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "stage.h"
+#include "device.h"
+#include "device/devices.h"
+#include "file.h"
+#include "log.h"
+#include "pipeline.h"
 
 /* What the file is, and the number of the device it lies on. */
 static int identify(struct kp_file *file, uint64_t *dev)

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Queue limits: the kernel's defaults, a device's from sysfs, the user's over them. */
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/sysmacros.h>
 
-#include "stage.h"
+#include "kpolicy.h"
+#include "util.h"
 
 void kp_limits_default(struct kp_queue_limits *limits)
 {

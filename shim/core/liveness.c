@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Ids of pipelines, each with a robust mutex that tells whether its owner lives. */
+#include <errno.h>
+
 #include "liveness.h"
 #include "robust.h"
 

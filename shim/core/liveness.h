@@ -8,7 +8,7 @@
 #ifndef KP_LIVENESS_H
 #define KP_LIVENESS_H
 
-#include "stage.h"
+#include "kpolicy.h"
 
 #define KP_LIVENESS_IDS 8192u
 

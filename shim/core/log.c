@@ -2,7 +2,8 @@
 /* Messages to the user: one line each, never on standard output. */
 #include <stdarg.h>
 
-#include "stage.h"
+#include "kpolicy.h"
+#include "log.h"
 
 static void log_stderr(const char *line)
 {

@@ -4,13 +4,20 @@
  * completed. Everything here runs on the owner's thread except io_end(), kp_pipeline_wake() and
  * kp_pipeline_defer().
  */
+#include <errno.h>
 #include <poll.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "stage.h"
+#include "bio.h"
+#include "device.h"
+#include "device/devices.h"
+#include "file.h"
+#include "log.h"
+#include "pipeline.h"
 
 #define WAIT_NS	    100000000 /* a wait in place looks around this often */
 #define NR_REQUESTS 128u      /* BLKDEV_MAX_RQ, the kernel's nr_requests */

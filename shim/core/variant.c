@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Which variant did a user ask for, by its name or by a kernel version? */
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "stage.h"
+#include "kpolicy.h"
 
 /* clang-format off */
 const struct kp_policy *const kp_policies[] = {

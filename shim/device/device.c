@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* What devices share: requests as system calls see them, and how they end. */
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/falloc.h>
 #include <linux/fs.h>
@@ -7,7 +8,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "stage.h"
+#include "core/device.h"
 
 void kp_device_account_merged(struct kp_device *device, const struct kp_bio *bio)
 {

@@ -6,9 +6,15 @@
  *	error:N    every Nth read or write fails with EIO and does not reach the device
  *	short:N    no system call of the device moves more than N bytes
  */
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "stage.h"
+#include "core/bio.h"
+#include "core/device.h"
+#include "core/log.h"
+#include "core/pipeline.h"
+#include "devices.h"
 
 #define CORRUPT_EVERY 7
 

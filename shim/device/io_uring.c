@@ -4,11 +4,15 @@
  * buffers where the application's memory could be registered.
  */
 #include <assert.h>
+#include <errno.h>
 #include <liburing.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "core/log.h"
+#include "devices.h"
 #include "request.h"
 
 #define REGISTERED_FILES 64u

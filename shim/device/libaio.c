@@ -3,11 +3,15 @@
  * The libaio device: requests are held until flush, which hands them over in one io_submit().
  */
 #include <assert.h>
+#include <errno.h>
 #include <libaio.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "core/log.h"
+#include "devices.h"
 #include "request.h"
 
 struct aio_request {

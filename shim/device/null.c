@@ -9,14 +9,18 @@
  * Nothing is held while waiting: a job that is killed leaves only a moment of the model's time
  * used up.
  */
+#include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "core/device.h"
 #include "core/futex.h"
-#include "stage.h"
+#include "core/log.h"
+#include "devices.h"
 
 #define QUEUE_DEPTH	64u /* null_blk's hw_queue_depth */
 #define MAX_QUEUE_DEPTH 4096u

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The psync device: one blocking system call per request, ended inside submit. */
+#include <errno.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "stage.h"
+#include "core/device.h"
+#include "devices.h"
 
 static ssize_t transfer(const struct kp_bio *bio, const struct iovec *iov, unsigned int nr,
 			uint64_t pos)

@@ -9,7 +9,8 @@
 
 #include <sys/uio.h>
 
-#include "stage.h"
+#include "core/device.h"
+#include "core/pool.h"
 
 /* struct kp_request - a device's own struct begins with it. */
 struct kp_request {

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The interface of a device, and what devices share: requests as system calls see them. */
+#ifndef KP_DEVICE_H
+#define KP_DEVICE_H
+
+#include <pthread.h>
+#include <sys/types.h>
+
+#include "bio.h"
+#include "counters.h"
+#include "file.h"
+#include "pipeline.h"
+#include "stage.h"
+
+struct iovec;
+
+/* struct kp_device - the bottom stage; a device's own struct begins with it. */
+struct kp_device {
+	struct kp_stage stage;
+	const struct kp_device_ops *ops;
+	struct kp_device_config config;
+	unsigned int depth;	/* requests in flight at most */
+	unsigned int in_flight; /* submitted, held requests included; written locked, read by all */
+	/*
+	 * An eventfd that other threads write to end a wait in reap; -1 when nobody else posts.
+	 */
+	int wake_fd;
+	uint64_t *values;	 /* counters of the job, those of bios and requests among them */
+	uint64_t transfer_limit; /* bytes that one system call may move; for tests */
+	bool shared;
+	/*
+	 * When shared: protects request slots, held requests and in_flight; taken around submit,
+	 * flush and the return of slots, never while waiting for completions. Nests inside a
+	 * stage's own lock; nothing nests inside it.
+	 */
+	pthread_mutex_t lock;
+	/* With lock: the owner ended requests; for waiting threads but the owner. */
+	pthread_cond_t progress;
+	unsigned int progress_seq;
+	unsigned int waiting; /* such threads: each request that ends may be what one waits for */
+};
+
+/**
+ * struct kp_device_ops - a device.
+ *
+ * Its stage's submit takes a request: one bio, or several linked by bio->next that are contiguous
+ * on the device, of one operation and one file. A synchronous device ends it there; another may
+ * hold it until flush, which hands everything held to the kernel in as few system calls as it
+ * can. A device without a free slot waits in place with kp_pipeline_wait().
+ */
+struct kp_device_ops {
+	struct kp_stage_ops stage;
+	bool synchronous; /* submit returns with the request ended */
+	/* Open what the kernel needs for a file, such as a registered descriptor. Optional. */
+	int (*open)(struct kp_device *device, struct kp_file *file);
+	void (*close)(struct kp_device *device, struct kp_file *file);
+	/*
+	 * End at least @min requests (0: those that are ready), waiting up to @timeout (NULL: no
+	 * limit) or until somebody writes wake_fd. Return: requests ended, or -errno. Required
+	 * unless synchronous.
+	 */
+	int (*reap)(struct kp_device *device, unsigned int min, const struct timespec *timeout);
+	/* Memory that I/Os will come from, to be registered with the kernel. Optional. */
+	int (*buffers)(struct kp_device *device, void *start, size_t size);
+};
+
+static inline struct kp_device *kp_stage_device(struct kp_stage *stage)
+{
+	return kp_container_of(stage, struct kp_device, stage);
+}
+
+static inline void kp_device_lock(struct kp_device *device)
+{
+	if (device->shared)
+		pthread_mutex_lock(&device->lock);
+}
+
+static inline void kp_device_unlock(struct kp_device *device)
+{
+	if (device->shared)
+		pthread_mutex_unlock(&device->lock);
+}
+
+/*
+ * kp_device_fence - after a completion came in: what its submitter wrote before is seen from here
+ * on. The kernel has ordered it, the language does not know.
+ */
+static inline void kp_device_fence(struct kp_device *device)
+{
+	kp_device_lock(device);
+	kp_device_unlock(device);
+}
+
+/* kp_request_bytes - length of a request. */
+static inline uint64_t kp_request_bytes(const struct kp_bio *bio)
+{
+	uint64_t bytes = 0;
+
+	for (; bio; bio = bio->next)
+		bytes += bio->iter.size;
+	return bytes;
+}
+
+void kp_device_account_merged(struct kp_device *device, const struct kp_bio *bio);
+
+/* kp_device_account - count a request and its bios, with the device locked. */
+static inline void kp_device_account(struct kp_device *device, const struct kp_bio *bio)
+{
+	uint64_t *values = device->values;
+	unsigned int bucket;
+
+	if (!kp_op_has_data(bio->op))
+		return;
+	if (bio->next) {
+		kp_device_account_merged(device, bio);
+		return;
+	}
+	bucket = kp_size_bucket(bio->iter.size);
+	kp_count(&values[KP_BIOS], 1);
+	kp_count(&values[KP_REQUESTS], 1);
+	kp_count(&values[KP_BIO_SIZES + bucket], 1);
+	kp_count(&values[KP_REQUEST_SIZES + bucket], 1);
+}
+
+/*
+ * kp_request_iov - the memory of a request from byte @skip on, adjacent pieces joined.
+ *
+ * Return: how many of the KP_REQUEST_IOV entries of @iov are in use. What does not fit into them,
+ * or into the device's transfer limit, is left for a continuation, as after a short transfer.
+ */
+#define KP_REQUEST_IOV 256
+unsigned int kp_request_iov(const struct kp_device *device, const struct kp_bio *bio, uint64_t skip,
+			    struct iovec *iov);
+
+/* kp_request_is_plain - is @bio one whole segment, as an I/O that no stage touched? */
+static inline bool kp_request_is_plain(const struct kp_device *device, const struct kp_bio *bio)
+{
+	return bio->nr_vecs == 1 && !bio->next && !device->transfer_limit;
+}
+
+/*
+ * kp_request_end - end every bio of a request.
+ * @bytes: how many bytes were transferred. Data missing at the end becomes the bios' resid.
+ * @error: 0 or -errno, for the bios that lie behind @bytes.
+ *
+ * A bio may have heard from its children already: what they said stays.
+ */
+void kp_request_end(struct kp_bio *bio, uint64_t bytes, int error);
+
+static inline void kp_device_add_in_flight(struct kp_device *device, int nr)
+{
+	__atomic_store_n(&device->in_flight, device->in_flight + nr, __ATOMIC_RELAXED);
+}
+
+/*
+ * kp_device_started - a request entered the device, with the device locked. @news: an owner that
+ * already waits must hear of it.
+ */
+static inline void kp_device_started(struct kp_device *device, bool news)
+{
+	kp_device_add_in_flight(device, 1);
+	if (device->shared && news && !kp_pipeline_owned(device->stage.pipeline))
+		kp_pipeline_wake(device->stage.pipeline);
+}
+
+/*
+ * kp_device_ended - @nr requests left the device, their slots and bios are free: adjusts in_flight,
+ * wakes who waits for any of that.
+ */
+void kp_device_ended(struct kp_device *device, unsigned int nr);
+
+/*
+ * kp_transfer_more - what to do after the kernel moved @result bytes at @done of @bytes.
+ *
+ * Return: true to go on with the rest. Otherwise the request is over and *error is set: a read
+ * that met the end of the file is no error, a write that moved nothing is -EIO.
+ */
+bool kp_transfer_more(const struct kp_bio *bio, uint64_t bytes, uint64_t *done, ssize_t result,
+		      int *error);
+
+/* kp_device_sync - carry out a flush, sync or discard by system call and end it. Any thread. */
+void kp_device_sync(struct kp_bio *bio);
+
+#endif

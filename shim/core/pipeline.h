@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What a stage or a device asks of the pipeline around it. */
+#ifndef KP_PIPELINE_H
+#define KP_PIPELINE_H
+
+#include <pthread.h>
+
+#include "counters.h"
+#include "kpolicy.h"
+#include "stage.h"
+
+struct kp_device;
+
+struct kp_pipeline {
+	struct kp_stage *first;
+	struct kp_stage *stages[KP_MAX_STAGES];
+	unsigned int nr_stages;
+	struct kp_device *device;
+	struct kp_arena *arena;
+	struct kp_counter_slot *slot, *own_slot;
+	const volatile bool *terminate;
+	struct kp_file *files;
+	struct kp_limit_options limits;
+	unsigned int depth;
+	bool synchronous;
+	bool shared;
+	int error;	   /* of what stages did on their own; kp_pipeline_destroy() returns it */
+	const void *owner; /* address of a thread-local variable of the owner */
+
+	/* Completed I/Os: a ring that only the owner touches, and a stack for everybody else. */
+	struct kp_io **done;
+	unsigned int done_mask;
+	unsigned int done_head, done_tail;
+	unsigned int reaped;	  /* of which the last kp_reap() handed out */
+	unsigned int outstanding; /* submitted and not handed out */
+	bool uncommitted;	  /* something was submitted since the last kp_commit() */
+	struct kp_io *posted;	  /* atomic */
+	int wake_fd;
+
+	/* Bios that a stage takes up again, in submission context: kp_pipeline_defer(). */
+	struct kp_bio *deferred; /* atomic stack, linked by bio->next */
+
+	/* Stages that lie between one with threads of its own and the device: kp_below_lock(). */
+	struct kp_stage *threaded; /* the stage with threads; NULL: no such stages */
+	pthread_mutex_t below;
+	const void *below_holder; /* atomic; as owner */
+	unsigned int below_depth;
+	bool flush_wanted; /* atomic; by the owner, of who is inside */
+};
+
+/*
+ * kp_pipeline_flush - flush every stage from @from (NULL: the first) down to the device.
+ * Owner, and in a shared pipeline whoever submitted.
+ */
+void kp_pipeline_flush(struct kp_pipeline *pl, struct kp_stage *from);
+
+/*
+ * kp_pipeline_wait - make progress: flush from @from down, then end at least one request, waiting
+ * up to 100 ms. The way to wait in place. A stage passes its next: to flush what stands above it
+ * would enter it again. Bios that were deferred may be submitted to any stage meanwhile.
+ *
+ * Owner; another thread of a shared pipeline waits for the owner's progress instead.
+ * Return: requests ended, 0 when the time ran out, -EAGAIN when nothing is in flight, -errno.
+ */
+int kp_pipeline_wait(struct kp_pipeline *pl, struct kp_stage *from);
+
+/*
+ * kp_pipeline_wait_for - kp_pipeline_wait() until @done, which an end_io sets (atomic, release).
+ * When nothing is in flight that could set it, an I/O was lost: says so and aborts.
+ */
+void kp_pipeline_wait_for(struct kp_pipeline *pl, struct kp_stage *from, const bool *done);
+
+/*
+ * kp_below_lock - enter the stages below the one with threads of its own.
+ *
+ * They are written for one thread. In a shared pipeline the threaded stage takes this around
+ * kp_stage_submit(stage->next, ...), on whatever thread; kp_pipeline_flush() takes it itself. A
+ * thread that waits inside keeps it, and may enter again. The owner never blocks here: it reaps,
+ * since who is inside may wait for that. Protects those stages; the device's lock and the pools'
+ * nest inside. Does nothing when there are no such stages.
+ */
+void kp_below_lock(struct kp_pipeline *pl);
+void kp_below_unlock(struct kp_pipeline *pl);
+
+/* kp_pipeline_busy - does a stage hold bios that its threads will hand on? Owner. */
+bool kp_pipeline_busy(const struct kp_pipeline *pl);
+
+/* kp_pipeline_drain - wait until nothing is in flight. Owner. */
+void kp_pipeline_drain(struct kp_pipeline *pl);
+
+/* kp_pipeline_poll - end what is ready without waiting. Owner. */
+int kp_pipeline_poll(struct kp_pipeline *pl);
+
+/* kp_pipeline_adopt - the caller becomes the owner. The thread that was must do nothing any more. */
+void kp_pipeline_adopt(struct kp_pipeline *pl);
+
+/* kp_pipeline_terminating - the run is to end: leave waits. Any thread. */
+static inline bool kp_pipeline_terminating(const struct kp_pipeline *pl)
+{
+	return pl->terminate && *pl->terminate;
+}
+
+/*
+ * kp_pipeline_defer - from end_io: submit @bio to @stage again on the owner's thread, at its
+ * next wait or reap. bio->private is in use for that until then. Any thread.
+ */
+void kp_pipeline_defer(struct kp_pipeline *pl, struct kp_stage *stage, struct kp_bio *bio);
+
+/* kp_pipeline_count - kp_count() where threads of a shared pipeline may meet. */
+static inline void kp_pipeline_count(const struct kp_pipeline *pl, uint64_t *counter, uint64_t n)
+{
+	if (pl->shared)
+		__atomic_fetch_add(counter, n, __ATOMIC_RELAXED);
+	else
+		kp_count(counter, n);
+}
+
+/* kp_pipeline_wake - end a wait of the owner. Any thread of its process, when shared. */
+void kp_pipeline_wake(struct kp_pipeline *pl);
+
+/* kp_pipeline_owned - is the caller the owner? */
+bool kp_pipeline_owned(const struct kp_pipeline *pl);
+
+#endif
