@@ -75,8 +75,9 @@ ratios() {
 	noise=$(median <"$KP_TMP/aa")
 }
 
-# instructions FIO-ARG...: per I/O, in fio's calls into the engine and what they call, system calls
-# not counted. The same binary gives the same figure in every run.
+# instructions FIO-ARG...: per I/O, in fio's calls into the engine (prep, queue, commit, getevents, event)
+# and what they call; the kernel's are not counted. The same binary gives nearly the same figure in
+# every run.
 instructions() {
 	fio_valgrind=$FIO
 	(cd "$KP_TMP" && valgrind --tool=callgrind --callgrind-out-file=callgrind.out \
@@ -84,9 +85,10 @@ instructions() {
 		>"$KP_TMP/out" 2>"$KP_TMP/err" || { fio_said; fail "callgrind: $*"; }
 	callgrind_annotate --inclusive=yes --threshold=100 "$KP_TMP/callgrind.out" 2>/dev/null |
 		awk '{ gsub(",", "", $1) }
+		/:td_io_prep \[/ && !p { p = $1 }
 		/:td_io_queue \[/ && !q { q = $1 }
 		/:io_u_queued_complete \[/ && !c { c = $1 }
-		END { printf "%d\n", (q + c) / 3000 }'
+		END { printf "%d\n", (p + q + c) / 3000 }'
 }
 
 # ram_device: sets ram to a block device in memory, or to nothing.
