@@ -99,6 +99,9 @@ test-long: all
 	@$(RUN) sh tests/run $(sort $(wildcard tests/long/*.sh))
 bench: all
 	@$(RUN) sh tests/run --show $(or $(TESTS),$(sort $(wildcard tests/bench/*.sh)))
+# What kpolicy prints, to be compared with from now on.
+golden: all
+	@$(RUN) KP_GOLDEN=renew sh tests/run --show tests/fio/kpolicy-golden.sh
 test-fresh:
 	@sh tests/fresh.sh
 seeds: all
@@ -150,7 +153,7 @@ clean:
 distclean: clean
 	rm -rf .fio build config-host.h config-host.mak config.log
 
-.PHONY: all test test-long bench test-fresh seeds check install uninstall clean distclean
+.PHONY: all test test-long bench golden test-fresh seeds check install uninstall clean distclean
 .DELETE_ON_ERROR:
 
 -include $(wildcard shim/*/*.d shim/*/*/*.d engines/*.d tools/*.d tools/*/*.d tests/unit/*.d)
