@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "blocksize.h"
+#include "core/file_lock.h"
 #include "page_cache.h"
 
 /* ---- mapped ranges ------------------------------------------------------------------------- */
@@ -458,39 +459,19 @@ static int join_bdi(struct page_cache *cache, uint16_t user, struct cache_bdi *b
 	return 0;
 }
 
-/* Where in a file the locks lie that say which caches it is in: a byte for each. */
-#define GUARD_START (1ll << 62)
-#define GUARD_SPAN  65536
-
-static bool guarded_by_others(int fd, off_t start, off_t len)
-{
-	struct flock lock = {
-		.l_type = F_WRLCK,
-		.l_whence = SEEK_SET,
-		.l_start = start,
-		.l_len = len,
-	};
-
-	return len && !fcntl(fd, F_OFD_GETLK, &lock) && lock.l_type != F_UNLCK;
-}
-
 int cache_guard(const struct page_cache *cache, const struct kp_file *kp_file)
 {
-	off_t own = GUARD_START + cache->token;
-	struct flock lock = {
-		.l_type = F_RDLCK,
-		.l_whence = SEEK_SET,
-		.l_start = own,
-		.l_len = 1,
-	};
+	int fd = kp_file->fd;
+	uint32_t own = cache->token, last = KP_FILE_LOCK_SPAN - 1;
 
 	/* A file system without locks takes its user's word. */
-	if (kp_file->fd < 0 || fcntl(kp_file->fd, F_OFD_SETLK, &lock))
+	if (fd < 0 || kp_file_lock(fd, KP_LOCK_PAGE_CACHE, own))
 		return 0;
-	if (!guarded_by_others(kp_file->fd, GUARD_START, cache->token) &&
-	    !guarded_by_others(kp_file->fd, own + 1, GUARD_SPAN - cache->token - 1))
-		return 0;
-	return -EBUSY;
+	if (own && kp_file_locked(fd, KP_LOCK_PAGE_CACHE, 0, own - 1))
+		return -EBUSY;
+	if (own < last && kp_file_locked(fd, KP_LOCK_PAGE_CACHE, own + 1, last))
+		return -EBUSY;
+	return 0;
 }
 
 int cache_open(struct page_cache *cache, uint16_t user, struct kp_file *kp_file,

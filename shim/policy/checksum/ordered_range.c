@@ -6,20 +6,19 @@
  * store, and the same again to give it back. A list changes by a single store each time, so that
  * a job which dies with a bucket locked leaves it whole.
  */
-#include <fcntl.h>
 #include <sched.h>
 #include <unistd.h>
 
+#include "core/file_lock.h"
 #include "core/futex.h"
 #include "core/liveness.h"
 #include "ordered_range.h"
 
-#define NR_BUCKETS  KP_RANGE_BUCKETS
-#define SPINS	    100u
-#define LOOK_NS	    100000000ull   /* look that often whether who has the range lives */
-#define POLL_NS	    200000ull	   /* and that often for completions of our own */
-#define GIVE_UP_NS  10000000000ull /* after this long, when the run is to end */
-#define DRAIN_START (1ull << 62)   /* where the locks lie that kp_range_open() takes */
+#define NR_BUCKETS KP_RANGE_BUCKETS
+#define SPINS	   100u
+#define LOOK_NS	   100000000ull	  /* look that often whether who has the range lives */
+#define POLL_NS	   200000ull	  /* and that often for completions of our own */
+#define GIVE_UP_NS 10000000000ull /* after this long, when the run is to end */
 
 static struct kp_range_bucket *bucket_of(struct kp_range_table *table, uint64_t pos)
 {
@@ -123,35 +122,21 @@ static void give_back(const struct kp_range_owner *owner, struct kp_range_table 
 
 /* ---- jobs that died ------------------------------------------------------------------------ */
 
-static struct flock drain_lock(uint32_t id)
-{
-	return (struct flock){
-		.l_type = F_WRLCK,
-		.l_whence = SEEK_SET,
-		.l_start = (off_t)(DRAIN_START + id),
-		.l_len = 1,
-	};
-}
-
 /*
  * An open file description lock goes when the last reference to the open file goes, and every I/O
  * in flight holds one.
  */
 void kp_range_open(const struct kp_range_owner *owner, const struct kp_file *file)
 {
-	struct flock lock = drain_lock(owner->id);
-
 	/* A file system without such locks: death alone has to do. */
 	if (file->fd >= 0 && file->writable)
-		fcntl(file->fd, F_OFD_SETLK, &lock);
+		kp_file_lock(file->fd, KP_LOCK_RANGE_OWNER, owner->id);
 }
 
 /* Is nothing of @id's I/O on @file in flight any more? */
 static bool drained(const struct kp_file *file, uint32_t id)
 {
-	struct flock lock = drain_lock(id);
-
-	return file->fd < 0 || fcntl(file->fd, F_OFD_GETLK, &lock) || lock.l_type == F_UNLCK;
+	return file->fd < 0 || !kp_file_locked(file->fd, KP_LOCK_RANGE_OWNER, id, id);
 }
 
 /* Was it written there? Who died waiting for a part of its range had not begun with any. */
