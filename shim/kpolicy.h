@@ -368,6 +368,11 @@ enum kp_core_counter {
 
 #define KP_MAX_COUNTERS 2048
 
+/** struct kp_counter_run - events of one size in a row. Atomic, relaxed. */
+struct kp_counter_run {
+	uint64_t nr, bytes; /* bytes of each */
+};
+
 /** struct kp_counter_slot - the counters of one pipeline, in the arena. One thread writes. */
 struct kp_counter_slot {
 	char job[64];
@@ -379,6 +384,8 @@ struct kp_counter_slot {
 	uint32_t job_number; /* slots of the same number are one job */
 	uint32_t nr_values;
 	uint64_t values[KP_MAX_COUNTERS]; /* atomic, relaxed */
+	/* The latest ones, all of one size, which are not in @values yet. */
+	struct kp_counter_run ios, requests;
 };
 
 /** kp_counters_slot - a fresh slot; slots live as long as the arena. Return: NULL when full. */

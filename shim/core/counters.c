@@ -94,6 +94,37 @@ static uint64_t time_percentile(const uint64_t *counter, unsigned int percent)
 	return 0;
 }
 
+/* ---- runs of one size ---------------------------------------------------------------------- */
+
+void kp_counters_begin_ios(struct kp_counter_slot *slot, uint64_t bytes)
+{
+	struct kp_counter_run *run = &slot->ios;
+
+	kp_count(&slot->values[KP_IOS], run->nr);
+	kp_count(&slot->values[KP_BYTES], run->nr * run->bytes);
+	__atomic_store_n(&run->nr, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&run->bytes, bytes, __ATOMIC_RELAXED);
+}
+
+void kp_counters_begin_requests(struct kp_counter_slot *slot, uint64_t bytes)
+{
+	struct kp_counter_run *run = &slot->requests;
+	unsigned int bucket = kp_size_bucket(run->bytes);
+
+	kp_count(&slot->values[KP_BIOS], run->nr);
+	kp_count(&slot->values[KP_REQUESTS], run->nr);
+	kp_count(&slot->values[KP_BIO_SIZES + bucket], run->nr);
+	kp_count(&slot->values[KP_REQUEST_SIZES + bucket], run->nr);
+	__atomic_store_n(&run->nr, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&run->bytes, bytes, __ATOMIC_RELAXED);
+}
+
+void kp_counters_settle(struct kp_counter_slot *slot)
+{
+	kp_counters_begin_ios(slot, 0);
+	kp_counters_begin_requests(slot, 0);
+}
+
 /* ---- walks over counters ------------------------------------------------------------------- */
 
 typedef void (*visit_counter)(const struct kp_counter_desc *desc, unsigned int at, void *arg);
@@ -311,7 +342,8 @@ static int collect_jobs(struct kp_arena *arena, const struct kp_policy *const *p
 	if (!jobs->list)
 		return -ENOMEM;
 	for (unsigned int i = 0; i < nr_slots; i++) {
-		struct fold fold = { .from = slots[i].values };
+		struct kp_counter_slot settled = slots[i]; /* a job that was killed has not */
+		struct fold fold = { .from = settled.values };
 		struct job *job;
 
 		if (!slots[i].engine[0] || (output && strcmp(output, slots[i].output)))
@@ -321,6 +353,7 @@ static int collect_jobs(struct kp_arena *arena, const struct kp_policy *const *p
 			job = &jobs->list[jobs->nr++];
 			job->slot = &slots[i];
 		}
+		kp_counters_settle(&settled);
 		fold.into = job->values;
 		for_each_counter(policies, fold_counter, &fold);
 		fold.into = jobs->total;

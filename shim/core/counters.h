@@ -39,4 +39,35 @@ static inline unsigned int kp_size_bucket(uint64_t bytes)
 	return kp_min(bits - KP_SECTOR_SHIFT, KP_SIZE_BUCKETS - 1u);
 }
 
+/*
+ * kp_counters_settle - add the latest runs to the counters that follow from them. To be called
+ * before the values of a slot are read. The thread that counts, or any after it.
+ */
+void kp_counters_settle(struct kp_counter_slot *slot);
+
+/* Settle the run of the last size, and begin one of @bytes each. The thread that counts. */
+void kp_counters_begin_ios(struct kp_counter_slot *slot, uint64_t bytes);
+void kp_counters_begin_requests(struct kp_counter_slot *slot, uint64_t bytes);
+
+/*
+ * kp_count_io - count an I/O that transferred @bytes; 0 if it failed or has no data.
+ * kp_count_request - count a request of one bio of @bytes.
+ *
+ * A job mostly does I/Os of one size: then the length of a run is all that changes. One thread at
+ * a time.
+ */
+static inline void kp_count_io(struct kp_counter_slot *slot, uint64_t bytes)
+{
+	if (__builtin_expect(slot->ios.bytes != bytes, false))
+		kp_counters_begin_ios(slot, bytes);
+	kp_count(&slot->ios.nr, 1);
+}
+
+static inline void kp_count_request(struct kp_counter_slot *slot, uint64_t bytes)
+{
+	if (__builtin_expect(slot->requests.bytes != bytes, false))
+		kp_counters_begin_requests(slot, bytes);
+	kp_count(&slot->requests.nr, 1);
+}
+
 #endif

@@ -25,8 +25,8 @@ struct kp_device {
 	 * An eventfd that other threads write to end a wait in reap; -1 when nobody else posts.
 	 */
 	int wake_fd;
-	uint64_t *values;	 /* counters of the job, those of bios and requests among them */
-	uint64_t transfer_limit; /* bytes that one system call may move; for tests */
+	struct kp_counter_slot *slot; /* where bios and requests are counted */
+	uint64_t transfer_limit;      /* bytes that one system call may move; for tests */
 	bool shared;
 	/*
 	 * When shared: protects request slots, held requests and in_flight; taken around submit,
@@ -106,20 +106,12 @@ void kp_device_account_merged(struct kp_device *device, const struct kp_bio *bio
 /* kp_device_account - count a request and its bios, with the device locked. */
 static inline void kp_device_account(struct kp_device *device, const struct kp_bio *bio)
 {
-	uint64_t *values = device->values;
-	unsigned int bucket;
-
 	if (!kp_op_has_data(bio->op))
 		return;
-	if (bio->next) {
+	if (bio->next)
 		kp_device_account_merged(device, bio);
-		return;
-	}
-	bucket = kp_size_bucket(bio->iter.size);
-	kp_count(&values[KP_BIOS], 1);
-	kp_count(&values[KP_REQUESTS], 1);
-	kp_count(&values[KP_BIO_SIZES + bucket], 1);
-	kp_count(&values[KP_REQUEST_SIZES + bucket], 1);
+	else
+		kp_count_request(device->slot, bio->iter.size);
 }
 
 /*

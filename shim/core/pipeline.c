@@ -46,11 +46,9 @@ static const struct kp_device_ops *find_device(const char *name)
 
 static void account_io(struct kp_pipeline *pl, const struct kp_io *io)
 {
-	uint64_t *values = pl->slot->values;
+	bool moved = kp_op_has_data(io->bio.op) && !io->bio.status;
 
-	kp_count(&values[KP_IOS], 1);
-	if (kp_op_has_data(io->bio.op) && !io->bio.status)
-		kp_count(&values[KP_BYTES], io->segment.len - io->bio.resid);
+	kp_count_io(pl->slot, moved ? io->segment.len - io->bio.resid : 0);
 }
 
 static void push_done(struct kp_pipeline *pl, struct kp_io *io)
@@ -506,7 +504,7 @@ static int add_device(struct kp_pipeline *pl, const struct kp_device_config *con
 	pl->device = kp_stage_device(stage);
 	pl->device->ops = ops;
 	pl->device->config = *config;
-	pl->device->values = pl->slot->values;
+	pl->device->slot = pl->slot;
 	if (needs & KP_NEEDS_ASYNC_DEVICE)
 		pl->device->config.null.synchronous = false;
 	pl->device->depth = nr_requests;
@@ -668,6 +666,8 @@ int kp_pipeline_destroy(struct kp_pipeline *pl)
 		close(pl->wake_fd);
 	pthread_mutex_destroy(&pl->below);
 	ret = pl->error;
+	if (pl->slot)
+		kp_counters_settle(pl->slot);
 	free(pl->own_slot);
 	free(pl->done);
 	free(pl);

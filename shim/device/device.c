@@ -12,7 +12,7 @@
 
 void kp_device_account_merged(struct kp_device *device, const struct kp_bio *bio)
 {
-	uint64_t *values = device->values;
+	uint64_t *values = device->slot->values;
 	uint64_t bytes = 0;
 
 	for (; bio; bio = bio->next) {

@@ -194,6 +194,60 @@ START_TEST(folded_and_summed)
 }
 END_TEST
 
+/* What is counted in runs of one size, against counting one by one; also of a job that was killed. */
+START_TEST(runs_against_single_counts)
+{
+	static const uint64_t sizes[] = { 0, 512, 4096, 4096, 5000, 1 << 20 };
+	const char *path = unit_path("runs");
+
+	for (int round = 0; round < 200; round++) {
+		uint64_t ios = 0, bytes = 0, requests = 0, by_size[2] = { 0 };
+		struct kp_counter_slot *s = slot("j", round, path);
+		json_t *json, *job;
+
+		for (unsigned int i = unit_between(0, 40); i; i--) {
+			uint64_t size = sizes[unit_between(0, 5)];
+			unsigned int nr = unit_between(1, 5);
+
+			for (unsigned int n = 0; n < nr; n++) {
+				kp_count_io(s, size);
+				if (size)
+					kp_count_request(s, size);
+			}
+			ios += nr;
+			bytes += nr * size;
+			requests += size ? nr : 0;
+			by_size[0] += size == 4096 ? nr : 0;
+			by_size[1] += size == 5000 ? nr : 0;
+			if (!unit_between(0, 20))
+				kp_counters_settle(s);
+		}
+		ck_assert_int_eq(kp_counters_write(arena, policies, path, "test"), 0);
+		json = load(path);
+		job = json_array_get(json_object_get(json, "jobs"), round);
+		ck_assert_int_eq(number(job, "ios"), ios);
+		ck_assert_int_eq(number(job, "bytes"), bytes);
+		ck_assert_int_eq(number(job, "bios"), requests);
+		ck_assert_int_eq(number(job, "requests"), requests);
+		for (int i = 0; i < 2; i++) {
+			const char *size = i ? "8192" : "4096";
+			json_t *bios = json_object_get(job, "bio_sizes");
+			json_t *all = json_object_get(job, "request_sizes");
+
+			ck_assert_int_eq(json_integer_value(json_object_get(bios, size)),
+					 by_size[i]);
+			ck_assert_int_eq(json_integer_value(json_object_get(all, size)),
+					 by_size[i]);
+		}
+		json_decref(json);
+		kp_counters_settle(s); /* what was written did not change what is there */
+		ck_assert_uint_eq(s->values[KP_IOS], ios);
+		ck_assert_uint_eq(s->values[KP_BYTES], bytes);
+	}
+	unlink(path);
+}
+END_TEST
+
 static int count_output(const char *output, void *arg)
 {
 	ck_assert(!strcmp(output, "one") || !strcmp(output, "two"));
@@ -340,6 +394,7 @@ int main(void)
 	tcase_add_test(tcase, times_against_sorted_list);
 	tcase_add_test(tcase, extreme_times);
 	tcase_add_test(tcase, folded_and_summed);
+	tcase_add_test(tcase, runs_against_single_counts);
 	tcase_add_test(tcase, outputs_once_each);
 	tcase_add_test(tcase, slots_run_out);
 	tcase_add_test(tcase, odd_names);

@@ -599,6 +599,7 @@ static void free_recorder(struct recorder *recorder)
 
 static uint64_t counter(const struct recorder *recorder, unsigned int i)
 {
+	kp_counters_settle(recorder->pl->slot);
 	return recorder->pl->slot->values[i];
 }
 

@@ -175,6 +175,7 @@ static inline int unit_io(struct unit *unit, struct kp_io *io, enum kp_op op, st
 
 static inline uint64_t unit_counter(const struct unit *unit, unsigned int counter)
 {
+	kp_counters_settle(unit->pl->slot);
 	return unit->pl->slot->values[counter];
 }
 
