@@ -90,6 +90,7 @@ rules() {
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 check rules grep grep rules
+check layers awk mawk sh scripts/check-layers.sh
 check format clang-format clang-format format
 check 'gcc -Werror' gcc gcc compile gcc
 check 'clang -Werror' clang clang compile clang
