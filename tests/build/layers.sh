@@ -82,5 +82,5 @@ add shim/high/b.c a.h
 touch "$KP_TMP/tree/shim/high/a.h" "$KP_TMP/tree/shim/high/b.h"
 ok 'a circle that is known'
 tree '| `tools` | | `shim/other` |
-	| `shim/other` | | `tools` |'
+| `shim/other` | | `tools` |'
 found 'a circle of folders' 'a circle of folders: .*tools'

@@ -10,7 +10,6 @@
 need_command jq diff
 
 golden=$KP_TOP/tests/golden
-bad=''
 cd "$KP_TMP"
 mkdir golden
 
