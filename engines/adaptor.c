@@ -590,18 +590,45 @@ static int adaptor_commit(struct thread_data *td)
 	return 0;
 }
 
-static enum fio_q_status adaptor_queue(struct thread_data *td, struct io_u *io_u)
+/* A read or write that failed, or that the end of the file cut short. */
+static __attribute__((noinline)) enum fio_q_status transfer_failed(struct job *job,
+								   struct io_u *io_u, ssize_t ret)
 {
-	struct job *job = td->io_ops_data;
+	if (ret >= 0) {
+		io_u->resid = io_u->xfer_buflen - ret;
+	} else {
+		io_u->error = -ret;
+		if (ret == -EINVAL)
+			tell_alignment(job, io_u);
+	}
+	return FIO_Q_COMPLETED;
+}
+
+/* A read or write of a synchronous job. td_io_queue() has cleared the result of the io_u. */
+static inline enum fio_q_status transfer(struct job *job, struct io_u *io_u, struct kp_file *file)
+{
+	ssize_t ret = kp_transfer(file, io_u->xfer_buf, io_u->xfer_buflen, io_u->offset,
+				  io_u->ddir == DDIR_READ ? KP_OP_READ : KP_OP_WRITE);
+
+	if (ret == (ssize_t)io_u->xfer_buflen)
+		return FIO_Q_COMPLETED;
+	return transfer_failed(job, io_u, ret);
+}
+
+/* Any io_u but a read or write that a synchronous job does itself. */
+static __attribute__((noinline)) enum fio_q_status queue_io(struct thread_data *td, struct job *job,
+							    struct io_u *io_u)
+{
 	struct kp_io *io = io_u->engine_data;
 	struct kp_file *file = FILE_ENG_DATA(io_u->file);
 
-	fio_ro_check(td, io_u);
 	if (td->parent) {
 		io_u->error = -worker_file(td, io_u->file, &file);
 		if (io_u->error)
 			return FIO_Q_COMPLETED;
 	}
+	if (job->synchronous && io_u->ddir <= DDIR_WRITE)
+		return transfer(job, io_u, file);
 	prepare(io, file, io_u);
 	/* fio looks at the error of a sync only where queue() completes it. */
 	if (job->synchronous || ddir_sync(io_u->ddir)) {
@@ -615,6 +642,16 @@ static enum fio_q_status adaptor_queue(struct thread_data *td, struct io_u *io_u
 		return FIO_Q_BUSY;
 	job->queued[job->nr_queued++] = io_u;
 	return FIO_Q_QUEUED;
+}
+
+static enum fio_q_status adaptor_queue(struct thread_data *td, struct io_u *io_u)
+{
+	struct job *job = td->io_ops_data;
+
+	fio_ro_check(td, io_u);
+	if (job->synchronous && io_u->ddir <= DDIR_WRITE && !td->parent)
+		return transfer(job, io_u, FILE_ENG_DATA(io_u->file));
+	return queue_io(td, job, io_u);
 }
 
 static int adaptor_getevents(struct thread_data *td, unsigned int min, unsigned int max,

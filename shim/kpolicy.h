@@ -29,6 +29,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/types.h>
 #include <time.h>
 
 #ifdef __cplusplus
@@ -386,6 +387,7 @@ struct kp_counter_slot {
 	uint64_t values[KP_MAX_COUNTERS]; /* atomic, relaxed */
 	/* The latest ones, all of one size, which are not in @values yet. */
 	struct kp_counter_run ios, requests;
+	struct kp_counter_run transfers; /* both an I/O and a request */
 };
 
 /** kp_counters_slot - a fresh slot; slots live as long as the arena. Return: NULL when full. */
@@ -610,6 +612,14 @@ int kp_commit(struct kp_pipeline *pl);
 
 /** kp_submit_wait - do one I/O and wait for it. Never busy. Owner. Return: kp_io_error(). */
 int kp_submit_wait(struct kp_pipeline *pl, struct kp_io *io);
+
+/**
+ * kp_transfer - one read or write in place, as pread(2) and pwrite(2).
+ *
+ * As kp_submit_wait(), at less cost where no stage stands above a device that ends I/Os in
+ * submission. Owner. Return: bytes transferred, fewer than @len when the file ended; -errno.
+ */
+ssize_t kp_transfer(struct kp_file *file, void *buffer, size_t len, uint64_t pos, enum kp_op op);
 
 /**
  * kp_reap - collect finished I/Os.

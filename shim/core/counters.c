@@ -96,33 +96,52 @@ static uint64_t time_percentile(const uint64_t *counter, unsigned int percent)
 
 /* ---- runs of one size ---------------------------------------------------------------------- */
 
-void kp_counters_begin_ios(struct kp_counter_slot *slot, uint64_t bytes)
+static void add_ios(struct kp_counter_slot *slot, const struct kp_counter_run *run)
 {
-	struct kp_counter_run *run = &slot->ios;
-
 	kp_count(&slot->values[KP_IOS], run->nr);
 	kp_count(&slot->values[KP_BYTES], run->nr * run->bytes);
-	__atomic_store_n(&run->nr, 0, __ATOMIC_RELAXED);
-	__atomic_store_n(&run->bytes, bytes, __ATOMIC_RELAXED);
 }
 
-void kp_counters_begin_requests(struct kp_counter_slot *slot, uint64_t bytes)
+static void add_requests(struct kp_counter_slot *slot, const struct kp_counter_run *run)
 {
-	struct kp_counter_run *run = &slot->requests;
 	unsigned int bucket = kp_size_bucket(run->bytes);
 
 	kp_count(&slot->values[KP_BIOS], run->nr);
 	kp_count(&slot->values[KP_REQUESTS], run->nr);
 	kp_count(&slot->values[KP_BIO_SIZES + bucket], run->nr);
 	kp_count(&slot->values[KP_REQUEST_SIZES + bucket], run->nr);
+}
+
+static void begin(struct kp_counter_run *run, uint64_t bytes)
+{
 	__atomic_store_n(&run->nr, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&run->bytes, bytes, __ATOMIC_RELAXED);
+}
+
+void kp_counters_begin_ios(struct kp_counter_slot *slot, uint64_t bytes)
+{
+	add_ios(slot, &slot->ios);
+	begin(&slot->ios, bytes);
+}
+
+void kp_counters_begin_requests(struct kp_counter_slot *slot, uint64_t bytes)
+{
+	add_requests(slot, &slot->requests);
+	begin(&slot->requests, bytes);
+}
+
+void kp_counters_begin_transfers(struct kp_counter_slot *slot, uint64_t bytes)
+{
+	add_ios(slot, &slot->transfers);
+	add_requests(slot, &slot->transfers);
+	begin(&slot->transfers, bytes);
 }
 
 void kp_counters_settle(struct kp_counter_slot *slot)
 {
 	kp_counters_begin_ios(slot, 0);
 	kp_counters_begin_requests(slot, 0);
+	kp_counters_begin_transfers(slot, 0);
 }
 
 /* ---- walks over counters ------------------------------------------------------------------- */

@@ -48,10 +48,12 @@ void kp_counters_settle(struct kp_counter_slot *slot);
 /* Settle the run of the last size, and begin one of @bytes each. The thread that counts. */
 void kp_counters_begin_ios(struct kp_counter_slot *slot, uint64_t bytes);
 void kp_counters_begin_requests(struct kp_counter_slot *slot, uint64_t bytes);
+void kp_counters_begin_transfers(struct kp_counter_slot *slot, uint64_t bytes);
 
 /*
  * kp_count_io - count an I/O that transferred @bytes; 0 if it failed or has no data.
  * kp_count_request - count a request of one bio of @bytes.
+ * kp_count_transfer - count an I/O that was a request as it was, and transferred @bytes.
  *
  * A job mostly does I/Os of one size: then the length of a run is all that changes. One thread at
  * a time.
@@ -68,6 +70,13 @@ static inline void kp_count_request(struct kp_counter_slot *slot, uint64_t bytes
 	if (__builtin_expect(slot->requests.bytes != bytes, false))
 		kp_counters_begin_requests(slot, bytes);
 	kp_count(&slot->requests.nr, 1);
+}
+
+static inline void kp_count_transfer(struct kp_counter_slot *slot, uint64_t bytes)
+{
+	if (__builtin_expect(slot->transfers.bytes != bytes, false))
+		kp_counters_begin_transfers(slot, bytes);
+	kp_count(&slot->transfers.nr, 1);
 }
 
 #endif

@@ -27,6 +27,11 @@ struct kp_device {
 	int wake_fd;
 	struct kp_counter_slot *slot; /* where bios and requests are counted */
 	uint64_t transfer_limit;      /* bytes that one system call may move; for tests */
+	/*
+	 * How the device carries out an I/O that no stage has to see, without a bio and without
+	 * counting. Set by the device's init when it can; NULL: every I/O needs a bio.
+	 */
+	kp_transfer_fn transfer;
 	bool shared;
 	/*
 	 * When shared: protects request slots, held requests and in_flight; taken around submit,
@@ -167,8 +172,7 @@ void kp_device_ended(struct kp_device *device, unsigned int nr);
  * Return: true to go on with the rest. Otherwise the request is over and *error is set: a read
  * that met the end of the file is no error, a write that moved nothing is -EIO.
  */
-bool kp_transfer_more(const struct kp_bio *bio, uint64_t bytes, uint64_t *done, ssize_t result,
-		      int *error);
+bool kp_transfer_more(unsigned int op, uint64_t bytes, uint64_t *done, ssize_t result, int *error);
 
 /* kp_device_sync - carry out a flush, sync or discard by system call and end it. Any thread. */
 void kp_device_sync(struct kp_bio *bio);

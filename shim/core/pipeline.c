@@ -374,6 +374,34 @@ int kp_submit_wait(struct kp_pipeline *pl, struct kp_io *io)
 	return io->bio.status;
 }
 
+static __attribute__((noinline)) ssize_t transfer_by_io(struct kp_file *file, void *buffer,
+							size_t len, uint64_t pos, enum kp_op op)
+{
+	struct kp_io io;
+
+	kp_io_prepare(&io, op, file, pos, buffer, len);
+	kp_submit_wait(file->pipeline, &io);
+	return kp_io_error(&io) ? kp_io_error(&io) : (ssize_t)(len - kp_io_resid(&io));
+}
+
+ssize_t kp_transfer(struct kp_file *file, void *buffer, size_t len, uint64_t pos, enum kp_op op)
+{
+	struct kp_pipeline *pl = file->pipeline;
+	struct kp_counter_slot *slot = pl->slot;
+	ssize_t ret;
+
+	if (!pl->transfer || !len)
+		return transfer_by_io(file, buffer, len, pos, op);
+	ret = pl->transfer(file, buffer, len, pos, op);
+	if (ret == (ssize_t)len) {
+		kp_count_transfer(slot, len);
+	} else {
+		kp_count_request(slot, len);
+		kp_count_io(slot, kp_max(ret, 0));
+	}
+	return ret;
+}
+
 int kp_reap(struct kp_pipeline *pl, unsigned int min, unsigned int max,
 	    const struct timespec *timeout)
 {
@@ -556,6 +584,8 @@ static int add_stages(struct kp_pipeline *pl, const struct kp_pipeline_config *c
 			ret = stage->ops->init(stage, policy ? &config->stages[i - 1] : NULL,
 					       config);
 	}
+	if (!ret && pl->nr_stages == 1 && !pl->shared)
+		pl->transfer = pl->device->transfer;
 	return ret;
 }
 

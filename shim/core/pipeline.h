@@ -11,6 +11,14 @@
 
 struct kp_device;
 
+/*
+ * kp_transfer_fn - a read or write of one piece of memory, as pread(2) and pwrite(2), that goes on
+ * after a short system call. Return: bytes transferred, fewer than @len when the file ended, or
+ * -errno. Owner.
+ */
+typedef ssize_t (*kp_transfer_fn)(struct kp_file *file, void *buffer, size_t len, uint64_t pos,
+				  enum kp_op op);
+
 struct kp_pipeline {
 	struct kp_stage *first;
 	struct kp_stage *stages[KP_MAX_STAGES];
@@ -46,6 +54,9 @@ struct kp_pipeline {
 	const void *below_holder; /* atomic; as owner */
 	unsigned int below_depth;
 	bool flush_wanted; /* atomic; by the owner, of who is inside */
+
+	/* The device's, when no stage stands above it; NULL: an I/O passes the stages in a bio. */
+	kp_transfer_fn transfer;
 };
 
 /*

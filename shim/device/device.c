@@ -100,20 +100,19 @@ void kp_request_end(struct kp_bio *bio, uint64_t bytes, int error)
 	}
 }
 
-bool kp_transfer_more(const struct kp_bio *bio, uint64_t bytes, uint64_t *done, ssize_t result,
-		      int *error)
+bool kp_transfer_more(unsigned int op, uint64_t bytes, uint64_t *done, ssize_t result, int *error)
 {
 	*error = 0;
 	if (result == -EINTR)
 		return true;
 	if (result < 0) {
 		/* Direct I/O cannot go on within a block: the file ended there. */
-		if (result != -EINVAL || bio->op != KP_OP_READ || !*done)
+		if (result != -EINVAL || op != KP_OP_READ || !*done)
 			*error = result;
 		return false;
 	}
 	*done += result;
-	if (!result && bio->op == KP_OP_WRITE)
+	if (!result && op == KP_OP_WRITE)
 		*error = -EIO;
 	return result && *done != bytes;
 }

@@ -172,7 +172,7 @@ static unsigned int complete(struct uring_device *uring, struct kp_request *requ
 	int error = kp_min(result, 0);
 
 	if (kp_op_has_data(request->bio->op) &&
-	    kp_transfer_more(request->bio, request->bytes, &request->done, result, &error)) {
+	    kp_transfer_more(request->bio->op, request->bytes, &request->done, result, &error)) {
 		kp_device_lock(&uring->device);
 		hold(uring, request);
 		kp_device_unlock(&uring->device);

@@ -151,7 +151,7 @@ static unsigned int complete(struct aio_device *aio, struct aio_request *aio_req
 	struct kp_request *request = &aio_request->request;
 	int error;
 
-	if (!kp_transfer_more(request->bio, request->bytes, &request->done, result, &error)) {
+	if (!kp_transfer_more(request->bio->op, request->bytes, &request->done, result, &error)) {
 		kp_request_finish(&aio->device, &aio->requests, request, error);
 		return 1;
 	}

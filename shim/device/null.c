@@ -363,6 +363,17 @@ static uint64_t deadline_of_nth(struct null_device *null, unsigned int n)
 
 /* ---- device hooks -------------------------------------------------------------------------- */
 
+/* Of a plain device. */
+static ssize_t null_transfer(struct kp_file *file, void *buffer, size_t len, uint64_t pos,
+			     enum kp_op op)
+{
+	(void)file;
+	(void)buffer;
+	(void)pos;
+	(void)op;
+	return (ssize_t)len;
+}
+
 static void null_submit(struct kp_stage *stage, struct kp_bio *bio)
 {
 	struct kp_device *device = kp_stage_device(stage);
@@ -541,6 +552,8 @@ static int null_init(struct kp_stage *stage, const struct kp_stage_config *stage
 	}
 	null->plain =
 		!null->timed && !options->memory_backed && !options->badblocks && !device->shared;
+	if (null->plain)
+		device->transfer = null_transfer;
 	return options->badblocks ? parse_badblocks(null, options->badblocks) : 0;
 }
 

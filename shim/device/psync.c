@@ -21,17 +21,30 @@ static ssize_t transfer(const struct kp_bio *bio, const struct iovec *iov, unsig
 }
 
 /* One segment: no vector of it. */
-static ssize_t transfer_plain(const struct kp_bio *bio)
+static kp_always_inline ssize_t transfer_plain(int fd, void *buffer, size_t len, uint64_t pos,
+					       unsigned int op)
 {
-	struct kp_segment segment = kp_iter_segment(bio->vec, &bio->iter);
-	int fd = bio->file->fd;
 	ssize_t ret;
 
-	if (bio->op == KP_OP_READ)
-		ret = pread(fd, segment.addr, segment.len, bio->iter.pos);
+	if (op == KP_OP_READ)
+		ret = pread(fd, buffer, len, pos);
 	else
-		ret = pwrite(fd, segment.addr, segment.len, bio->iter.pos);
+		ret = pwrite(fd, buffer, len, pos);
 	return ret < 0 ? -errno : ret;
+}
+
+static ssize_t psync_transfer(struct kp_file *file, void *buffer, size_t len, uint64_t pos,
+			      enum kp_op op)
+{
+	ssize_t ret = transfer_plain(file->fd, buffer, len, pos, op);
+	uint64_t done = 0;
+	int error;
+
+	if (ret == (ssize_t)len)
+		return ret;
+	while (kp_transfer_more(op, len, &done, ret, &error))
+		ret = transfer_plain(file->fd, (char *)buffer + done, len - done, pos + done, op);
+	return error ? error : (ssize_t)done;
 }
 
 /* Go on after a system call that gave @ret, until the request is over. */
@@ -42,7 +55,7 @@ static __attribute__((noinline)) void go_on(struct kp_device *device, struct kp_
 	uint64_t bytes = kp_request_bytes(bio), done = 0;
 	int error;
 
-	while (kp_transfer_more(bio, bytes, &done, ret, &error)) {
+	while (kp_transfer_more(bio->op, bytes, &done, ret, &error)) {
 		unsigned int nr = kp_request_iov(device, bio, done, iov);
 
 		ret = transfer(bio, iov, nr, bio->iter.pos + done);
@@ -63,7 +76,10 @@ static void psync_submit(struct kp_stage *stage, struct kp_bio *bio)
 	kp_device_account(device, bio);
 	kp_device_unlock(device);
 	if (kp_request_is_plain(device, bio)) {
-		ret = transfer_plain(bio);
+		struct kp_segment segment = kp_iter_segment(bio->vec, &bio->iter);
+
+		ret = transfer_plain(bio->file->fd, segment.addr, segment.len, bio->iter.pos,
+				     bio->op);
 		if (ret == (ssize_t)bio->iter.size) {
 			kp_bio_endio(bio);
 			return;
@@ -72,10 +88,20 @@ static void psync_submit(struct kp_stage *stage, struct kp_bio *bio)
 	go_on(device, bio, ret);
 }
 
+static int psync_init(struct kp_stage *stage, const struct kp_stage_config *stage_config,
+		      const struct kp_pipeline_config *config)
+{
+	(void)stage_config;
+	(void)config;
+	kp_stage_device(stage)->transfer = psync_transfer;
+	return 0;
+}
+
 const struct kp_device_ops kp_psync_device = {
 	.stage = {
 		.name = "psync",
 		.size = sizeof(struct kp_device),
+		.init = psync_init,
 		.submit = psync_submit,
 	},
 	.synchronous = true,

@@ -209,7 +209,13 @@ START_TEST(runs_against_single_counts)
 			uint64_t size = sizes[unit_between(0, 5)];
 			unsigned int nr = unit_between(1, 5);
 
+			bool whole = size && unit_between(0, 1);
+
 			for (unsigned int n = 0; n < nr; n++) {
+				if (whole) {
+					kp_count_transfer(s, size);
+					continue;
+				}
 				kp_count_io(s, size);
 				if (size)
 					kp_count_request(s, size);

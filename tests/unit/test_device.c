@@ -310,6 +310,76 @@ START_TEST(injected_errors)
 }
 END_TEST
 
+/* One read or write: by kp_transfer(), or by submission and reaping. */
+static ssize_t transfer(bool in_place, enum kp_op op, uint64_t pos, char *memory, size_t len)
+{
+	struct kp_io io;
+
+	if (in_place)
+		return kp_transfer(test.file, memory, len, pos, op);
+	kp_io_prepare(&io, op, test.file, pos, memory, len);
+	ck_assert_int_eq(kp_submit(test.unit.pl, &io), 0);
+	ck_assert_int_eq(kp_reap(test.unit.pl, 1, 1, NULL), 1);
+	ck_assert_ptr_eq(kp_reaped(test.unit.pl, 0), &io);
+	return kp_io_error(&io) ? kp_io_error(&io) : (ssize_t)(len - kp_io_resid(&io));
+}
+
+/*
+ * Single transfers with nothing above the device, and with a stage there: whole ones, across the
+ * end of the file, of nothing, refused by the kernel. What is counted is what they did.
+ */
+static void single_transfers(const char *backend, bool in_place, const char *fault)
+{
+	enum { SIZE = 24 * BLOCK + 1536, MOST = 4 * BLOCK };
+	unsigned int every = fault && !strcmp(fault, "error:3") ? 3 : 0, nr = 0;
+	char *model = unit_memory(28 * BLOCK), *memory = unit_memory(MOST);
+	uint64_t ios = 0, bytes = 0, requests = 0;
+
+	unit_fill(model, SIZE);
+	begin(backend, fault, SIZE, model, O_RDWR);
+	for (; ios < 400; ios++) {
+		bool read = unit_between(0, 1), refused = !unit_between(0, 9);
+		size_t len = unit_between(0, 3) ? BLOCK : unit_between(0, 4) * BLOCK;
+		/* A read behind the end of the file moves nothing, wherever it begins. */
+		uint64_t pos =
+			unit_between(0, read && !refused ? 27 : 20) * BLOCK + (refused ? 7 : 0);
+		ssize_t wanted = read ? kp_min(pos, SIZE) : pos;
+
+		wanted = read ? (ssize_t)kp_min(len, SIZE - (uint64_t)wanted) : (ssize_t)len;
+		unit_fill(memory, MOST);
+		if (len && every && ++nr % every == 0) {
+			wanted = -EIO;
+		} else if (len) {
+			requests++;
+			wanted = refused ? -EINVAL : wanted;
+		}
+		ck_assert_int_eq(
+			transfer(in_place, read ? KP_OP_READ : KP_OP_WRITE, pos, memory, len),
+			wanted);
+		if (wanted <= 0)
+			continue;
+		bytes += wanted;
+		if (read)
+			ck_assert_mem_eq(memory, model + pos, wanted);
+		else
+			memcpy(model + pos, memory, wanted);
+	}
+	ck_assert_uint_eq(unit_counter(&test.unit, KP_IOS), ios);
+	ck_assert_uint_eq(unit_counter(&test.unit, KP_BYTES), bytes);
+	ck_assert_uint_eq(unit_counter(&test.unit, KP_BIOS), requests);
+	ck_assert_uint_eq(unit_counter(&test.unit, KP_REQUESTS), requests);
+	end();
+}
+
+START_TEST(transfers_in_place)
+{
+	static const char *const faults[] = { NULL, "short:512", "error:3" };
+
+	for (int i = 0; i < 3; i++)
+		single_transfers(unit_real_backends[_i / 2], _i % 2, faults[i]);
+}
+END_TEST
+
 START_TEST(corrupting_device)
 {
 	char *data = unit_memory(28 * BLOCK), *back = unit_memory(28 * BLOCK);
@@ -476,6 +546,7 @@ int main(void)
 	tcase_set_timeout(tcase, 60);
 	tcase_add_loop_test(tcase, whole_transfers, 0, nr);
 	tcase_add_loop_test(tcase, short_transfers, 0, nr);
+	tcase_add_loop_test(tcase, transfers_in_place, 0, 2 * nr);
 	tcase_add_test(tcase, adjacent_segments_join);
 	tcase_add_loop_test(tcase, end_of_file, 0, nr);
 	tcase_add_loop_test(tcase, error_within_a_request, 0, nr);
