@@ -204,6 +204,13 @@ static int check_options(const struct thread_data *td, char *why, size_t size)
 			 "verify= on backend=null: it keeps no data, give null_memory_backed=1");
 		return -EINVAL;
 	}
+	if (is_null(o) && td->o.size_percent && !td->o.file_size_low) {
+		snprintf(why, size,
+			 "size=%u%% on backend=null: it has no size to take a part of, give "
+			 "size= in bytes",
+			 td->o.size_percent);
+		return -EINVAL;
+	}
 	if (o->counters && check_counters(o->counters, why, size))
 		return -EINVAL;
 	device_config(td, &device);
@@ -339,6 +346,18 @@ static void keep_options(struct thread_data *td)
 		td->eo = NULL;
 }
 
+/* A null device ends nowhere: as fio does with its own, the job's range is what there is. */
+static void size_null_files(struct thread_data *td)
+{
+	struct fio_file *f;
+	unsigned int i;
+
+	for_each_file (td, f, i) {
+		if (f->real_file_size < f->file_offset + f->io_size)
+			f->real_file_size = f->file_offset + f->io_size;
+	}
+}
+
 static int adaptor_init(struct thread_data *td)
 {
 	struct job *job = calloc(1, sizeof(*job));
@@ -347,6 +366,8 @@ static int adaptor_init(struct thread_data *td)
 	if (job) {
 		job->synchronous = is_synchronous(td);
 		job->null = is_null(td->eo);
+		if (job->null && !td->parent)
+			size_null_files(td);
 		job->queued = calloc(td->o.iodepth + 1, sizeof(*job->queued));
 		if (job->queued)
 			ret = create_pipeline(td, job);
