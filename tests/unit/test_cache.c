@@ -316,19 +316,19 @@ static void *give_up(void *arg)
 
 	usleep(30000);
 	cache_lock(cache(), claim->file);
-	cache_unclaim(cache(), claim->file, claim->id);
+	cache_redirty(cache(), claim->file, claim->id);
 	cache_unlock(claim->file);
 	cache_wake(claim->file);
 	return NULL;
 }
 
-static void claim_page(struct claim *claim, uint16_t user)
+static void start_writeback_page(struct claim *claim, uint16_t user)
 {
 	claim->file = cache()->files[0];
 	cache_lock(cache(), claim->file);
 	claim->id = cache_lookup(claim->file, 1);
 	ck_assert_uint_ne(claim->id, 0);
-	cache_claim(cache(), claim->file, claim->id, user);
+	cache_start_writeback(cache(), claim->file, claim->id, user);
 	cache_unlock(claim->file);
 }
 
@@ -358,7 +358,7 @@ START_TEST(test_sync_given_up)
 	for (unsigned int i = 0; i < 4; i++) {
 		buffer[4096] = i;
 		ck_assert_int_eq(unit_io(&unit, &io, KP_OP_WRITE, file, 0, buffer, 8192), 0);
-		claim_page(&claim, user);
+		start_writeback_page(&claim, user);
 		ck_assert_int_eq(pthread_create(&thread, NULL, give_up, &claim), 0);
 		if (i < 3) {
 			ck_assert_int_eq(unit_io(&unit, &io, syncs[i], file, 0, NULL, 8192), 0);
@@ -405,7 +405,7 @@ START_TEST(test_sync_killed)
 
 		if (cache_join(cache(), &limits, 0, &user))
 			_exit(1);
-		claim_page(&claim, user);
+		start_writeback_page(&claim, user);
 		kill(getpid(), SIGSTOP);
 		_exit(2);
 	}

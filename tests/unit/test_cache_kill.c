@@ -103,7 +103,8 @@ static pid_t flusher_thread(void)
 	ck_assert_int_eq(cache_find(unit.arena, &cache), 0);
 	if (!cache->nr_files)
 		return 0;
-	return __atomic_load_n(&cache->files[0]->bdi->role.__data.__lock, __ATOMIC_RELAXED) &
+	return __atomic_load_n(&cache->files[0]->bdi->flusher_lock.__data.__lock,
+			       __ATOMIC_RELAXED) &
 	       FUTEX_TID_MASK;
 }
 

@@ -13,11 +13,11 @@ struct cache_stage {
 	struct page_cache *cache;
 	bool joined;
 	uint16_t user;
-	struct writeback wb;
+	struct cache_io_ctx ctx;
 	struct kp_cache_options options;
 	struct cache_open_options open_options;
 	struct kp_pipeline_config pipeline;
-	struct kp_stage_config below[KP_MAX_STAGES];
+	struct kp_stage_config lower[KP_MAX_STAGES];
 	unsigned int counters_at;
 	struct flusher *flushers[CACHE_MAX_FLUSHERS];
 	struct cache_bdi *bdis[CACHE_MAX_FLUSHERS];

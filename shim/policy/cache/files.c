@@ -148,7 +148,7 @@ static int init_bdi(void *object, void *arg)
 	struct cache_bdi *bdi = object;
 
 	(void)arg;
-	return kp_robust_init(&bdi->role);
+	return kp_robust_init(&bdi->flusher_lock);
 }
 
 /* What the file lies on. There is one null device, whatever the names of its files. */
@@ -223,9 +223,9 @@ void cache_drop_all(struct page_cache *cache, struct cache_file *file)
 	while ((id = page_index_next(&file->index, number, PAGE_PRESENT, &number))) {
 		struct cache_page *page = cache_page(cache, id);
 
-		cache_clean(cache, file, id, page->dirty);
+		cache_clear_dirty(cache, file, id, page->dirty);
 		if (!page->writeback && !page->reading)
-			cache_drop(cache, file, id);
+			cache_drop_page(cache, file, id);
 		number++;
 	}
 }
@@ -237,8 +237,8 @@ struct file_users {
 };
 
 /* Who has the file, @except aside? */
-static struct file_users who_uses(const struct page_cache *cache, const struct cache_file *file,
-				  uint32_t except)
+static struct file_users find_users(const struct page_cache *cache, const struct cache_file *file,
+				    uint32_t except)
 {
 	uint32_t nr = __atomic_load_n(&cache->nr_users, __ATOMIC_ACQUIRE);
 	struct file_users users = { 0 };
@@ -269,7 +269,7 @@ void cache_set_use(struct cache_file *file, uint16_t user, enum file_use use)
 
 bool cache_in_use(const struct page_cache *cache, const struct cache_file *file)
 {
-	struct file_users users = who_uses(cache, file, UINT32_MAX);
+	struct file_users users = find_users(cache, file, UINT32_MAX);
 
 	return users.using || users.leaving;
 }
@@ -338,9 +338,9 @@ static uint64_t true_size(const struct cache_file *file, const struct kp_file *k
  * The first user of the file after a while. What users that were killed left dirty stays, to be
  * written back as in the kernel. With the file's lock.
  */
-static void begin_file(struct page_cache *cache, struct cache_file *file,
-		       const struct kp_file *kp_file, const struct cache_open_options *options,
-		       uint32_t block_size)
+static void restart_file(struct page_cache *cache, struct cache_file *file,
+			 const struct kp_file *kp_file, const struct cache_open_options *options,
+			 uint32_t block_size)
 {
 	uint64_t stamp[3];
 
@@ -385,8 +385,8 @@ static int agree_file(const struct cache_file *file, const struct kp_file *kp_fi
  * Is the file in a state in which it can begin anew? Not while somebody who had it with another
  * block size may still write, or pages are dirty whose masks mean another size.
  */
-static bool may_begin(const struct cache_file *file, struct file_users others,
-		      const struct cache_open_options *options, uint32_t block_size)
+static bool can_restart(const struct cache_file *file, struct file_users others,
+			const struct cache_open_options *options, uint32_t block_size)
 {
 	if (!others.leaving && !others.dead && !has_writes(file))
 		return true;
@@ -398,7 +398,7 @@ static int join_file(struct page_cache *cache, uint16_t user, struct cache_file 
 		     struct kp_file *kp_file, const struct cache_open_options *options)
 {
 	uint32_t block_size = choose_block_size(kp_file, options);
-	struct file_users others = who_uses(cache, file, user);
+	struct file_users others = find_users(cache, file, user);
 	int ret = check_block_size(kp_file, block_size);
 
 	if (ret)
@@ -407,10 +407,10 @@ static int join_file(struct page_cache *cache, uint16_t user, struct cache_file 
 		ret = agree_file(file, kp_file, options);
 		if (ret)
 			return ret;
-	} else if (!may_begin(file, others, options, block_size)) {
+	} else if (!can_restart(file, others, options, block_size)) {
 		return -EAGAIN;
 	} else if (!others.leaving) {
-		begin_file(cache, file, kp_file, options, block_size);
+		restart_file(cache, file, kp_file, options, block_size);
 	}
 	__atomic_store_n(&file->users[user].fd, kp_file->fd, __ATOMIC_RELAXED);
 	store(&file->users[user].opens, file->users[user].opens + 1);
@@ -433,7 +433,7 @@ static int join_bdi(struct page_cache *cache, uint16_t user, struct cache_bdi *b
 
 		if (cache->files[i]->bdi != bdi)
 			continue;
-		of_file = who_uses(cache, cache->files[i], user);
+		of_file = find_users(cache, cache->files[i], user);
 		others.using |= of_file.using;
 		others.leaving |= of_file.leaving;
 	}
@@ -459,7 +459,7 @@ static int join_bdi(struct page_cache *cache, uint16_t user, struct cache_bdi *b
 	return 0;
 }
 
-int cache_guard(const struct page_cache *cache, const struct kp_file *kp_file)
+int cache_exclude_others(const struct page_cache *cache, const struct kp_file *kp_file)
 {
 	int fd = kp_file->fd;
 	uint32_t own = cache->token, last = KP_FILE_LOCK_SPAN - 1;
@@ -481,7 +481,7 @@ int cache_open(struct page_cache *cache, uint16_t user, struct kp_file *kp_file,
 	void *object;
 	int ret;
 
-	ret = cache_guard(cache, kp_file);
+	ret = cache_exclude_others(cache, kp_file);
 	if (ret) {
 		kp_log("%s: another engine or another fio has it in a page cache of its own, run "
 		       "one after the other",
@@ -531,19 +531,19 @@ void cache_close(struct page_cache *cache, uint16_t user, struct kp_file *kp_fil
 	cache_unlock(file);
 }
 
-bool cache_forget(struct page_cache *cache, uint16_t user, struct cache_file *file)
+bool cache_leave_file(struct page_cache *cache, uint16_t user, struct cache_file *file)
 {
 	struct file_users others;
 
 	cache_reap_users(cache); /* who is dead does not stay to write it back */
 	cache_lock(cache, file);
-	others = who_uses(cache, file, user);
+	others = find_users(cache, file, user);
 	cache_set_use(file, user, others.using ? FILE_UNUSED : FILE_LEAVING);
 	cache_unlock(file);
 	return !others.using;
 }
 
-void cache_forgotten(struct page_cache *cache, uint16_t user, struct cache_file *file)
+void cache_left_file(struct page_cache *cache, uint16_t user, struct cache_file *file)
 {
 	cache_lock(cache, file);
 	cache_set_use(file, user, FILE_UNUSED);

@@ -33,7 +33,7 @@ struct flusher {
 	uint32_t event;		/* futex: 'stop' was set */
 	bool stop;		/* atomic */
 	struct kp_pipeline *pl; /* made when there is something to do */
-	struct writeback wb;
+	struct cache_io_ctx ctx;
 	struct flusher_file files[OPEN_FILES]; /* those used last */
 	uint64_t uses;
 	uint32_t turn; /* the file whose turn it is */
@@ -50,7 +50,7 @@ static bool stopping(const struct flusher *flusher)
 	return __atomic_load_n(&flusher->stop, __ATOMIC_ACQUIRE);
 }
 
-void flusher_wake(struct cache_bdi *bdi)
+void cache_wake_flusher(struct cache_bdi *bdi)
 {
 	__atomic_fetch_add(&bdi->work, 1, __ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&bdi->sleeping, __ATOMIC_SEQ_CST))
@@ -77,7 +77,7 @@ static int open_as(struct flusher *flusher, const struct cache_file *file, const
 		return ret;
 	ret = -ENOENT;
 	if (!memcmp(&(*kp_file)->key, &file->key, sizeof(file->key)))
-		ret = cache_guard(flusher->config.cache, *kp_file);
+		ret = cache_exclude_others(flusher->config.cache, *kp_file);
 	if (ret)
 		kp_file_close(*kp_file);
 	return ret;
@@ -148,7 +148,7 @@ static void drop_pages(struct flusher *flusher, struct cache_file *file, int err
 
 	cache_lock(cache, file);
 	if (error) {
-		cache_count(flusher->wb.counters, CACHE_FAILED_BYTES,
+		cache_count(flusher->ctx.counters, CACHE_FAILED_BYTES,
 			    file->nr_dirty * KP_PAGE_SIZE);
 		cache_set_error(file, -EIO);
 	}
@@ -222,7 +222,7 @@ static struct cache_file *next_file(struct flusher *flusher)
 }
 
 /* A budget for the next dirty file that can be opened. Return: pages written. */
-static uint64_t write_some(struct flusher *flusher)
+static uint64_t write_next_file(struct flusher *flusher)
 {
 	uint32_t nr = __atomic_load_n(&flusher->config.cache->nr_files, __ATOMIC_ACQUIRE);
 
@@ -233,8 +233,8 @@ static uint64_t write_some(struct flusher *flusher)
 		if (!file)
 			break;
 		if (!file_of(flusher, file, &kp_file))
-			return writeback_pass(&flusher->wb, file, kp_file,
-					      flusher->config.nr_to_write);
+			return writeback_background(&flusher->ctx, file, kp_file,
+						    flusher->config.nr_to_write);
 	}
 	return 0;
 }
@@ -245,13 +245,14 @@ static void write_file(struct flusher *flusher, struct cache_file *file, struct 
 	uint64_t left = cache_load(&file->nr_dirty), written;
 
 	do {
-		written = writeback_pass(&flusher->wb, file, kp_file, flusher->config.nr_to_write);
+		written = writeback_background(&flusher->ctx, file, kp_file,
+					       flusher->config.nr_to_write);
 		left -= kp_min(left, written);
 	} while (left && written && !stopping(flusher));
 }
 
 /* wb_check_old_data_flush(): files that have been dirty for too long. */
-static void write_old(struct flusher *flusher, uint64_t now)
+static void write_expired(struct flusher *flusher, uint64_t now)
 {
 	struct page_cache *cache = flusher->config.cache;
 	uint32_t nr = __atomic_load_n(&cache->nr_files, __ATOMIC_ACQUIRE);
@@ -270,11 +271,11 @@ static void write_old(struct flusher *flusher, uint64_t now)
 	}
 }
 
-static bool take_role(struct cache_bdi *bdi)
+static bool try_flusher_lock(struct cache_bdi *bdi)
 {
 	bool died;
 
-	return kp_robust_trylock(&bdi->role, &died);
+	return kp_robust_trylock(&bdi->flusher_lock, &died);
 }
 
 static void write_orphan(struct flusher *flusher, struct cache_file *file)
@@ -306,11 +307,11 @@ static void write_orphans(struct flusher *flusher)
 		bool own = file->bdi == flusher->config.bdi;
 
 		if (!cache_load(&file->nr_dirty) || cache_in_use(cache, file) ||
-		    (!own && !take_role(file->bdi)))
+		    (!own && !try_flusher_lock(file->bdi)))
 			continue;
 		write_orphan(flusher, file);
 		if (!own)
-			pthread_mutex_unlock(&file->bdi->role);
+			pthread_mutex_unlock(&file->bdi->flusher_lock);
 	}
 }
 
@@ -318,8 +319,8 @@ static void sleep_for_work(struct flusher *flusher, uint32_t seen)
 {
 	struct cache_bdi *bdi = flusher->config.bdi;
 
-	if (__atomic_load_n(&flusher->wb.in_flight, __ATOMIC_ACQUIRE)) {
-		if (kp_pipeline_wait(flusher->pl, flusher->wb.anchor.next) >= 0)
+	if (__atomic_load_n(&flusher->ctx.in_flight, __ATOMIC_ACQUIRE)) {
+		if (kp_pipeline_wait(flusher->pl, flusher->ctx.anchor.next) >= 0)
 			return;
 		usleep(100); /* a thread of some stage has it */
 		return;
@@ -331,7 +332,7 @@ static void sleep_for_work(struct flusher *flusher, uint32_t seen)
 }
 
 /* Now and then: who was killed, and what it left. */
-static void look_around(struct flusher *flusher, uint64_t now)
+static void check_users(struct flusher *flusher, uint64_t now)
 {
 	bool dying;
 
@@ -350,16 +351,16 @@ static void work(struct flusher *flusher)
 	uint64_t written = 0, now;
 
 	if (over_background(cache))
-		written = write_some(flusher);
+		written = write_next_file(flusher);
 	now = kp_now_ns();
-	look_around(flusher, now);
+	check_users(flusher, now);
 	if (written) {
 		kp_pipeline_poll(flusher->pl);
 		return;
 	}
 	if (interval && now >= flusher->next_periodic) {
 		flusher->next_periodic = now + interval;
-		write_old(flusher, now);
+		write_expired(flusher, now);
 	}
 	sleep_for_work(flusher, seen);
 }
@@ -400,7 +401,7 @@ static int write_last_file(struct flusher *flusher, struct cache_file *file)
 		drop_pages(flusher, file, ret);
 		return ret;
 	}
-	ret = writeback_range(&flusher->wb, file, kp_file, 0, UINT64_MAX);
+	ret = writeback_and_wait_range(&flusher->ctx, file, kp_file, 0, UINT64_MAX);
 	cache_stamp(cache, file, kp_file);
 	cache_lock(cache, file);
 	if (!ret)
@@ -423,18 +424,18 @@ static int set_up(struct flusher *flusher)
 	ret = kp_pipeline_create(&pl, &flusher->pipeline);
 	if (ret || !pl)
 		return ret ? ret : -ENOMEM;
-	flusher->wb.variant = config->variant;
-	flusher->wb.wrap_fault = config->wrap_fault;
-	ret = writeback_init(&flusher->wb, config->cache, config->user, pl, pl->first,
-			     pl->slot->values + config->counters_at);
+	flusher->ctx.variant = config->variant;
+	flusher->ctx.wrap_fault = config->wrap_fault;
+	ret = cache_io_init(&flusher->ctx, config->cache, config->user, pl, pl->first,
+			    pl->slot->values + config->counters_at);
 	if (!ret) {
 		flusher->pl = pl;
 		return 0;
 	}
 	kp_pipeline_destroy(pl);
-	writeback_exit(&flusher->wb);
-	memset(&flusher->wb, 0, sizeof(flusher->wb));
-	flusher->wb.stop = stopping(flusher);
+	cache_io_exit(&flusher->ctx);
+	memset(&flusher->ctx, 0, sizeof(flusher->ctx));
+	flusher->ctx.stop = stopping(flusher);
 	return ret;
 }
 
@@ -455,7 +456,7 @@ static void write_last(struct flusher *flusher)
 		kp_log("late writeback is not possible: %s", strerror(-ret));
 		return;
 	}
-	counters = flusher->wb.counters;
+	counters = flusher->ctx.counters;
 	before = counters[CACHE_WRITEBACK_BYTES];
 	for (unsigned int i = 0; i < flusher->nr_last; i++) {
 		ret = write_last_file(flusher, flusher->last[i]);
@@ -476,9 +477,9 @@ static void tear_down(struct flusher *flusher)
 {
 	if (!flusher->pl)
 		return;
-	writeback_drain(&flusher->wb);
+	cache_io_drain(&flusher->ctx);
 	kp_pipeline_destroy(flusher->pl);
-	writeback_exit(&flusher->wb);
+	cache_io_exit(&flusher->ctx);
 }
 
 /* Sleep until we are to stop, or a while. */
@@ -496,7 +497,7 @@ static bool begin_work(struct flusher *flusher)
 	struct cache_bdi *bdi = flusher->config.bdi;
 	int ret;
 
-	if (!take_role(bdi))
+	if (!try_flusher_lock(bdi))
 		return false;
 	ret = set_up(flusher);
 	if (!ret)
@@ -504,32 +505,32 @@ static bool begin_work(struct flusher *flusher)
 	if (!flusher->error)
 		kp_log("the flusher cannot work: %s", strerror(-ret));
 	flusher->error = ret;
-	pthread_mutex_unlock(&bdi->role);
+	pthread_mutex_unlock(&bdi->flusher_lock);
 	return false;
 }
 
 static void *flusher_main(void *arg)
 {
 	struct flusher *flusher = arg;
-	bool role = false;
+	bool is_flusher = false;
 
 	while (!stopping(flusher)) {
-		if (role)
+		if (is_flusher)
 			work(flusher);
 		else
-			role = begin_work(flusher);
-		if (!role)
+			is_flusher = begin_work(flusher);
+		if (!is_flusher)
 			stand_by(flusher);
 	}
 	write_last(flusher);
 	tear_down(flusher);
-	if (role)
-		pthread_mutex_unlock(&flusher->config.bdi->role);
+	if (is_flusher)
+		pthread_mutex_unlock(&flusher->config.bdi->flusher_lock);
 	return NULL;
 }
 
 /* The pipeline below the page cache, as the kernel's writeback sees it: it never waits for one. */
-static void below(struct flusher *flusher, const struct kp_pipeline_config *job)
+static void configure_lower(struct flusher *flusher, const struct kp_pipeline_config *job)
 {
 	struct kp_pipeline_config *config = &flusher->pipeline;
 
@@ -557,7 +558,7 @@ int flusher_start(const struct flusher_config *config, struct flusher **result)
 	if (!flusher)
 		return -ENOMEM;
 	flusher->config = *config;
-	below(flusher, config->pipeline);
+	configure_lower(flusher, config->pipeline);
 	ret = -pthread_create(&flusher->thread, NULL, flusher_main, flusher);
 	if (ret)
 		free(flusher);
@@ -572,10 +573,10 @@ int flusher_stop(struct flusher *flusher, struct cache_file *const *last, unsign
 
 	flusher->last = last;
 	flusher->nr_last = nr_last;
-	__atomic_store_n(&flusher->wb.stop, true, __ATOMIC_RELAXED);
+	__atomic_store_n(&flusher->ctx.stop, true, __ATOMIC_RELAXED);
 	__atomic_store_n(&flusher->stop, true, __ATOMIC_RELEASE);
 	cache_futex_wake(&flusher->event);
-	flusher_wake(flusher->config.bdi);
+	cache_wake_flusher(flusher->config.bdi);
 	pthread_join(flusher->thread, NULL);
 	ret = flusher->error;
 	free(flusher);

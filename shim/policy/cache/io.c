@@ -60,7 +60,7 @@ static unsigned int begin_read(struct cache_stage *cs, struct cache_file *file, 
 		struct cache_page *page;
 
 		if (!id)
-			id = cache_add(cs->cache, file, first + n);
+			id = cache_add_page(cs->cache, file, first + n);
 		if (!id)
 			break;
 		page = cache_page(cs->cache, id);
@@ -82,7 +82,7 @@ static void wait_read(struct cache_stage *cs, struct cache_file *file, struct ca
 		uint32_t seen = __atomic_load_n(&file->progress, __ATOMIC_SEQ_CST);
 
 		if (__atomic_load_n(&read->pending, __ATOMIC_ACQUIRE))
-			writeback_wait(&cs->wb, file, seen);
+			cache_wait_progress(&cs->ctx, file, seen);
 	}
 }
 
@@ -99,7 +99,7 @@ static void read_ahead_async(struct cache_stage *cs, struct open_file *of, struc
 	cache_unlock(file);
 	if (!nr)
 		return;
-	writeback_read(&cs->wb, file, kp_file, of->ra_start, nr, cs->ids, cs->masks, NULL);
+	cache_read_pages(&cs->ctx, file, kp_file, of->ra_start, nr, cs->ids, cs->masks, NULL);
 	kp_pipeline_flush(cs->stage.pipeline, cs->stage.next);
 }
 
@@ -132,7 +132,7 @@ static int read_missing(struct cache_stage *cs, struct open_file *of, struct kp_
 	cache_unlock(file);
 	if (!nr)
 		return -EAGAIN;
-	writeback_read(&cs->wb, file, kp_file, number, nr, cs->ids, cs->masks, &read);
+	cache_read_pages(&cs->ctx, file, kp_file, number, nr, cs->ids, cs->masks, &read);
 	wait_read(cs, file, &read);
 	return read.error;
 }
@@ -151,7 +151,7 @@ static uint32_t balance_seen(const struct cache_stage *cs)
 static bool wait_memory(struct cache_stage *cs, struct cache_file *file, uint32_t seen,
 			unsigned int *waits)
 {
-	writeback_balance(&cs->wb, file->bdi, seen);
+	cache_wait_balance(&cs->ctx, file->bdi, seen);
 	return !kp_pipeline_terminating(cs->stage.pipeline) || ++*waits < LAST_WAITS;
 }
 
@@ -169,7 +169,7 @@ static void balance_dirty_pages(struct cache_stage *cs, struct cache_file *file)
 
 	if (totals.dirty > limits->dirty_background_bytes / KP_PAGE_SIZE &&
 	    __atomic_load_n(&file->bdi->sleeping, __ATOMIC_RELAXED))
-		flusher_wake(file->bdi);
+		cache_wake_flusher(file->bdi);
 	if (!over_limit(&totals, limits))
 		return;
 	from = kp_now_ns();
@@ -179,7 +179,7 @@ static void balance_dirty_pages(struct cache_stage *cs, struct cache_file *file)
 		totals = cache_totals(cs->cache);
 		if (!over_limit(&totals, limits) || kp_pipeline_terminating(cs->stage.pipeline))
 			break;
-		writeback_balance(&cs->wb, file->bdi, seen);
+		cache_wait_balance(&cs->ctx, file->bdi, seen);
 	}
 	kp_count_time(&cs->stage.counters[CACHE_DIRTY_WAIT], kp_now_ns() - from);
 }
@@ -191,7 +191,7 @@ static void lock_inode(struct cache_stage *cs, struct cache_file *file)
 	int ret = pthread_mutex_trylock(&file->write_lock);
 
 	while (ret == EBUSY || ret == ETIMEDOUT) {
-		if (cs->wb.in_flight)
+		if (cs->ctx.in_flight)
 			kp_pipeline_poll(cs->stage.pipeline);
 		clock_gettime(CLOCK_MONOTONIC, &until);
 		until.tv_nsec += WAIT_NS;
@@ -240,7 +240,7 @@ static int read_page(struct cache_stage *cs, struct open_file *of, struct kp_fil
 		missed = true;
 		if (page && page->reading) {
 			cache_unlock(file);
-			writeback_wait(&cs->wb, file, seen);
+			cache_wait_progress(&cs->ctx, file, seen);
 			continue;
 		}
 		ret = read_missing(cs, of, kp_file, number, left);
@@ -269,7 +269,7 @@ static int read_blocks(struct cache_stage *cs, struct cache_file *file, struct k
 	page->reader = cs->user;
 	cache_unlock(file);
 	kp_count(&cs->stage.counters[CACHE_RMW_READS], __builtin_popcount(mask));
-	writeback_read(&cs->wb, file, kp_file, number, 1, &id, &mask, &read);
+	cache_read_pages(&cs->ctx, file, kp_file, number, 1, &id, &mask, &read);
 	wait_read(cs, file, &read);
 	return read.error;
 }
@@ -309,7 +309,7 @@ static void fill_page(struct cache_stage *cs, struct cache_file *file, uint32_t 
 	/* Dirty first: should we die while copying, the device gets what the page then has. */
 	if (!page->dirty)
 		kp_count(&cs->stage.counters[CACHE_PAGES_DIRTIED], 1);
-	cache_dirty(cs->cache, file, id, touched);
+	cache_set_dirty(cs->cache, file, id, touched);
 	memcpy(cache_data(cs->cache, id) + from, data, to - from);
 	page->uptodate |= touched;
 	page->referenced = 1;
@@ -335,7 +335,7 @@ static int write_page(struct cache_stage *cs, struct cache_file *file, struct kp
 		seen = __atomic_load_n(&file->progress, __ATOMIC_RELAXED);
 		id = cache_lookup(file, number);
 		if (!id)
-			id = cache_add(cs->cache, file, number);
+			id = cache_add_page(cs->cache, file, number);
 		if (!id) {
 			cache_unlock(file);
 			if (!wait_memory(cs, file, balance, &waits))
@@ -349,7 +349,7 @@ static int write_page(struct cache_stage *cs, struct cache_file *file, struct kp
 		/* PG_locked: a device writes into what we need, or into its neighbour. */
 		if (page->reading & touched || (page->reading && missing & ~behind)) {
 			cache_unlock(file);
-			writeback_wait(&cs->wb, file, seen);
+			cache_wait_progress(&cs->ctx, file, seen);
 			continue;
 		}
 		if (missing & ~behind) {
@@ -401,7 +401,7 @@ static int sync_range(struct cache_stage *cs, struct open_file *of, struct kp_fi
 		      uint64_t pos, uint64_t len)
 {
 	uint64_t last = len ? (pos + len - 1) / KP_PAGE_SIZE : UINT64_MAX;
-	int ret = writeback_range(&cs->wb, of->file, kp_file, pos / KP_PAGE_SIZE, last);
+	int ret = writeback_and_wait_range(&cs->ctx, of->file, kp_file, pos / KP_PAGE_SIZE, last);
 
 	cache_lock(cs->cache, of->file);
 	if (!ret)
@@ -479,7 +479,7 @@ static void cached_write(struct cache_stage *cs, struct open_file *of, struct kp
 }
 
 /* Hand an I/O on past the cache and wait for it, in place. Return: 0 or its error. */
-static int past_and_wait(struct cache_stage *cs, struct cache_file *file, struct kp_bio *bio)
+static int direct_and_wait(struct cache_stage *cs, struct cache_file *file, struct kp_bio *bio)
 {
 	bool done = false;
 	struct kp_bio copy = *bio;
@@ -489,7 +489,7 @@ static int past_and_wait(struct cache_stage *cs, struct cache_file *file, struct
 	copy.parent = NULL;
 	copy.next = NULL;
 	copy.flags &= ~KP_BIO_CHAIN;
-	writeback_past(&cs->wb, file, &copy);
+	cache_direct_io(&cs->ctx, file, &copy);
 	kp_pipeline_wait_for(cs->stage.pipeline, cs->stage.next, &done);
 	bio->resid = copy.resid;
 	return copy.status;
@@ -505,13 +505,13 @@ static void end_bio(struct kp_bio *bio, int error)
 static void direct_read(struct cache_stage *cs, struct open_file *of, struct kp_bio *bio)
 {
 	uint64_t end = bio->iter.pos + bio->iter.size;
-	int ret = writeback_range(&cs->wb, of->file, bio->file, bio->iter.pos / KP_PAGE_SIZE,
-				  (end - 1) / KP_PAGE_SIZE);
+	int ret = writeback_and_wait_range(&cs->ctx, of->file, bio->file,
+					   bio->iter.pos / KP_PAGE_SIZE, (end - 1) / KP_PAGE_SIZE);
 
 	if (ret)
 		kp_bio_fail(bio, ret);
 	else
-		writeback_past(&cs->wb, of->file, bio);
+		cache_direct_io(&cs->ctx, of->file, bio);
 }
 
 /*
@@ -529,7 +529,7 @@ static void direct_write(struct cache_stage *cs, struct open_file *of, struct kp
 	int ret;
 
 	lock_inode(cs, file);
-	ret = writeback_range(&cs->wb, file, bio->file, first, last);
+	ret = writeback_and_wait_range(&cs->ctx, file, bio->file, first, last);
 	if (!ret) {
 		cache_lock(cs->cache, file);
 		cache_invalidate(cs->cache, file, first, last);
@@ -537,9 +537,9 @@ static void direct_write(struct cache_stage *cs, struct open_file *of, struct kp
 			__atomic_store_n(&file->size, end, __ATOMIC_RELAXED);
 		cache_unlock(file);
 		if (wait)
-			ret = past_and_wait(cs, file, bio);
+			ret = direct_and_wait(cs, file, bio);
 		else
-			writeback_past(&cs->wb, file, bio);
+			cache_direct_io(&cs->ctx, file, bio);
 	} else {
 		wait = true;
 	}
@@ -559,7 +559,7 @@ static void discard_page(struct cache_stage *cs, struct cache_file *file, uint32
 	uint8_t whole = 0;
 
 	if (to - from == KP_PAGE_SIZE) {
-		cache_drop(cs->cache, file, id);
+		cache_drop_page(cs->cache, file, id);
 		return;
 	}
 	for (unsigned int i = 0; i < KP_PAGE_SIZE / file->block_size; i++) {
@@ -567,7 +567,7 @@ static void discard_page(struct cache_stage *cs, struct cache_file *file, uint32
 			whole |= 1u << i;
 	}
 	memset(cache_data(cs->cache, id) + from, 0, to - from);
-	cache_clean(cs->cache, file, id, whole);
+	cache_clear_dirty(cs->cache, file, id, whole);
 	page->uptodate &= ~whole;
 }
 
@@ -589,7 +589,7 @@ static void discard(struct cache_stage *cs, struct open_file *of, struct kp_bio 
 		if (page->writeback || page->reading) {
 			seen = __atomic_load_n(&file->progress, __ATOMIC_RELAXED);
 			cache_unlock(file);
-			writeback_wait(&cs->wb, file, seen);
+			cache_wait_progress(&cs->ctx, file, seen);
 			cache_lock(cs->cache, file);
 			continue;
 		}
@@ -602,7 +602,7 @@ static void discard(struct cache_stage *cs, struct open_file *of, struct kp_bio 
 				   end / KP_PAGE_SIZE - (start + KP_PAGE_SIZE - 1) / KP_PAGE_SIZE);
 	cache_unlock(file);
 	/* Over the whole I/O: what is written next must not be trimmed. */
-	ret = past_and_wait(cs, file, bio);
+	ret = direct_and_wait(cs, file, bio);
 	pthread_mutex_unlock(&file->write_lock);
 	end_bio(bio, ret);
 }

@@ -61,7 +61,7 @@ struct cache_user {
 	 * The lease: held as long as the user lives. Whoever gets it otherwise finds the user
 	 * dead; he looks with page_cache.lock, and holds it for a moment. Any lock nests inside.
 	 */
-	pthread_mutex_t lease;
+	pthread_mutex_t alive_lock;
 	uint32_t state; /* atomic; enum user_state */
 	int32_t pid;
 };
@@ -69,7 +69,7 @@ struct cache_user {
 /* What a device's files share, backing_dev_info in the kernel: the flusher. */
 struct cache_bdi {
 	/* The role: held by the thread that is the flusher. Any lock nests inside. */
-	pthread_mutex_t role;
+	pthread_mutex_t flusher_lock;
 	const struct kp_variant *variant; /* of writeback; under page_cache.lock, as the next two */
 	uint32_t nr_to_write;
 	bool wrap_fault;
@@ -121,10 +121,10 @@ struct cache_file {
 	uint32_t error_seq;
 	bool error_seen;
 	int32_t error;
-	uint32_t unclaims; /* how often a page was claimed and then not written */
-	uint32_t progress; /* futex: some page's reading or writeback ended */
-	uint32_t waiters;  /* atomic */
-	bool padded;	   /* atomic; the file on disk may end in padding */
+	uint32_t redirties; /* how often a page was claimed and then not written */
+	uint32_t progress;  /* futex: some page's reading or writeback ended */
+	uint32_t waiters;   /* atomic */
+	bool padded;	    /* atomic; the file on disk may end in padding */
 	struct cache_bdi *bdi;
 	const struct kp_variant *blocks; /* how pages are cut into bios */
 	struct kp_file_key key;
@@ -146,7 +146,7 @@ struct cache_file {
 
 struct page_cache {
 	struct kp_arena *arena;
-	uint16_t token; /* tells it from other caches, see cache_guard() */
+	uint16_t token; /* tells it from other caches, see cache_exclude_others() */
 	/* Protects limits, users coming and going, and the table of files. */
 	pthread_mutex_t lock;
 	struct cache_limits limits;
@@ -204,22 +204,22 @@ static inline uint8_t cache_blocks(const struct cache_file *file, unsigned int f
 /* ---- page_pool.c: pages of memory ---------------------------------------------------------- */
 
 /*
- * cache_page_get - a page for @number of @file, not up to date, not in the index. With the file's
+ * cache_alloc_page - a page for @number of @file, not up to date, not in the index. With the file's
  * lock. Return: its id; 0 when all are dirty or in use, wait for progress then.
  */
-uint32_t cache_page_get(struct page_cache *cache, struct cache_file *file, uint64_t number);
+uint32_t cache_alloc_page(struct page_cache *cache, struct cache_file *file, uint64_t number);
 
 /*
- * cache_pages_prepare - touch the memory for @bytes, as far as the limits allow, so that the first
+ * pool_populate - touch the memory for @bytes, as far as the limits allow, so that the first
  * use of a page costs no fault while it is measured.
  */
-void cache_pages_prepare(struct page_cache *cache, uint64_t bytes);
+void pool_populate(struct page_cache *cache, uint64_t bytes);
 
-/* cache_pages_shrink - give back what the limits no longer allow. With page_cache.lock. */
-void cache_pages_shrink(struct page_cache *cache);
+/* cache_shrink - give back what the limits no longer allow. With page_cache.lock. */
+void cache_shrink(struct page_cache *cache);
 
-/* cache_page_put - a page that is not in the index becomes free. With the file's lock. */
-void cache_page_put(struct page_cache *cache, uint32_t id);
+/* pool_free_page - a page that is not in the index becomes free. With the file's lock. */
+void pool_free_page(struct page_cache *cache, uint32_t id);
 
 /* ---- page_cache.c, cache_users.c, cache_files.c -------------------------------------------- */
 
@@ -271,10 +271,10 @@ struct cache_open_options {
 };
 
 /*
- * cache_guard - mark an open file as being in this cache, until it is closed. 0; -EBUSY when it is in
+ * cache_exclude_others - mark an open file as being in this cache, until it is closed. 0; -EBUSY when it is in
  * another.
  */
-int cache_guard(const struct page_cache *cache, const struct kp_file *kp_file);
+int cache_exclude_others(const struct page_cache *cache, const struct kp_file *kp_file);
 
 /*
  * cache_open - find or make the cached file.
@@ -300,11 +300,11 @@ void cache_set_use(struct cache_file *file, uint16_t user, enum file_use use);
 bool cache_in_use(const struct page_cache *cache, const struct cache_file *file);
 
 /*
- * cache_forget - the user leaves the file for good. Return: true when it was the last, which
- * writes back what is left and then calls cache_forgotten().
+ * cache_leave_file - the user leaves the file for good. Return: true when it was the last, which
+ * writes back what is left and then calls cache_left_file().
  */
-void cache_forgotten(struct page_cache *cache, uint16_t user, struct cache_file *file);
-bool cache_forget(struct page_cache *cache, uint16_t user, struct cache_file *file);
+void cache_left_file(struct page_cache *cache, uint16_t user, struct cache_file *file);
+bool cache_leave_file(struct page_cache *cache, uint16_t user, struct cache_file *file);
 
 /* The rest of these: with the file's lock. */
 
@@ -313,26 +313,29 @@ static inline uint32_t cache_lookup(struct cache_file *file, uint64_t number)
 	return page_index_find(&file->index, number);
 }
 
-/* cache_add - as cache_page_get(), and into the index. Return: 0: none to be had; wait. */
-uint32_t cache_add(struct page_cache *cache, struct cache_file *file, uint64_t number);
+/* cache_add_page - as cache_alloc_page(), and into the index. Return: 0: none to be had; wait. */
+uint32_t cache_add_page(struct page_cache *cache, struct cache_file *file, uint64_t number);
 
-/* cache_drop - remove a page that is neither under writeback nor being read. */
-void cache_drop(struct page_cache *cache, struct cache_file *file, uint32_t id);
+/* cache_drop_page - remove a page that is neither under writeback nor being read. */
+void cache_drop_page(struct page_cache *cache, struct cache_file *file, uint32_t id);
 
-/* cache_dirty - blocks become dirty. */
-void cache_dirty(struct page_cache *cache, struct cache_file *file, uint32_t id, uint8_t mask);
+/* cache_set_dirty - blocks become dirty. */
+void cache_set_dirty(struct page_cache *cache, struct cache_file *file, uint32_t id, uint8_t mask);
 
-/* cache_clean - blocks are dirty no more, without having been written. */
-void cache_clean(struct page_cache *cache, struct cache_file *file, uint32_t id, uint8_t mask);
+/* cache_clear_dirty - blocks are dirty no more, without having been written. */
+void cache_clear_dirty(struct page_cache *cache, struct cache_file *file, uint32_t id,
+		       uint8_t mask);
 
-/* cache_claim - the dirty blocks of a page go under writeback by @user. */
-void cache_claim(struct page_cache *cache, struct cache_file *file, uint32_t id, uint16_t user);
+/* cache_start_writeback - the dirty blocks of a page go under writeback by @user. */
+void cache_start_writeback(struct page_cache *cache, struct cache_file *file, uint32_t id,
+			   uint16_t user);
 
-/* cache_unclaim - they are dirty as before. */
-void cache_unclaim(struct page_cache *cache, struct cache_file *file, uint32_t id);
+/* cache_redirty - they are dirty as before. */
+void cache_redirty(struct page_cache *cache, struct cache_file *file, uint32_t id);
 
-/* cache_written - writeback of some blocks ended. */
-void cache_written(struct page_cache *cache, struct cache_file *file, uint32_t id, uint8_t mask);
+/* cache_end_writeback - writeback of some blocks ended. */
+void cache_end_writeback(struct page_cache *cache, struct cache_file *file, uint32_t id,
+			 uint8_t mask);
 
 /* cache_drop_all - drop every page, dirty or not, but those that are busy. */
 void cache_drop_all(struct page_cache *cache, struct cache_file *file);
@@ -373,8 +376,8 @@ void cache_futex_wake(uint32_t *word);
 
 #define CACHE_BIO_PAGES KP_BIO_MAX_VECS
 
-/* struct writeback - who does the I/O of a cache: a job, or a flusher. */
-struct writeback {
+/* struct cache_io_ctx - who does the I/O of a cache: a job, or a flusher. */
+struct cache_io_ctx {
 	struct kp_stage
 		anchor; /* stands where the page cache stands, above what I/O goes through */
 	struct page_cache *cache;
@@ -400,39 +403,39 @@ struct writeback {
 	uint8_t masks[CACHE_BIO_PAGES];
 };
 
-int writeback_init(struct writeback *wb, struct page_cache *cache, uint16_t user,
-		   struct kp_pipeline *pl, struct kp_stage *next, uint64_t *counters);
-void writeback_exit(struct writeback *wb);
+int cache_io_init(struct cache_io_ctx *ctx, struct page_cache *cache, uint16_t user,
+		  struct kp_pipeline *pl, struct kp_stage *next, uint64_t *counters);
+void cache_io_exit(struct cache_io_ctx *ctx);
 
-/* writeback_pass - WB_SYNC_NONE: at most @nr_to_write pages of a file. Return: pages written. */
-uint64_t writeback_pass(struct writeback *wb, struct cache_file *file, struct kp_file *kp_file,
-			long nr_to_write);
+/* writeback_background - WB_SYNC_NONE: at most @nr_to_write pages of a file. Return: pages written. */
+uint64_t writeback_background(struct cache_io_ctx *ctx, struct cache_file *file,
+			      struct kp_file *kp_file, long nr_to_write);
 
 /*
- * writeback_range - WB_SYNC_ALL: write pages [@first, @last] and wait for them, by whomever they
+ * writeback_and_wait_range - WB_SYNC_ALL: write pages [@first, @last] and wait for them, by whomever they
  * are written. Return: 0 or what kept them from being submitted; errors of the device are noted
  * on the file.
  */
-int writeback_range(struct writeback *wb, struct cache_file *file, struct kp_file *kp_file,
-		    uint64_t first, uint64_t last);
+int writeback_and_wait_range(struct cache_io_ctx *ctx, struct cache_file *file,
+			     struct kp_file *kp_file, uint64_t first, uint64_t last);
 
-/* writeback_wait - wait a while for progress on @file since *progress was @seen. */
-void writeback_wait(struct writeback *wb, struct cache_file *file, uint32_t seen);
+/* cache_wait_progress - wait a while for progress on @file since *progress was @seen. */
+void cache_wait_progress(struct cache_io_ctx *ctx, struct cache_file *file, uint32_t seen);
 
-/* writeback_balance - wait a while for writeback of anything since cache->balance was @seen. */
-void writeback_balance(struct writeback *wb, struct cache_bdi *bdi, uint32_t seen);
+/* cache_wait_balance - wait a while for writeback of anything since cache->balance was @seen. */
+void cache_wait_balance(struct cache_io_ctx *ctx, struct cache_bdi *bdi, uint32_t seen);
 
 /*
- * writeback_past - hand an I/O of the application on past the cache; when it has ended, clean
+ * cache_direct_io - hand an I/O of the application on past the cache; when it has ended, clean
  * pages of its range are dropped.
  */
-void writeback_past(struct writeback *wb, struct cache_file *file, struct kp_bio *original);
+void cache_direct_io(struct cache_io_ctx *ctx, struct cache_file *file, struct kp_bio *original);
 
-/* writeback_drain - wait for every bio of ours. */
-void writeback_drain(struct writeback *wb);
+/* cache_io_drain - wait for every bio of ours. */
+void cache_io_drain(struct cache_io_ctx *ctx);
 
 /*
- * writeback_read - read blocks @masks[i] of pages @first + i into their pages, which the caller
+ * cache_read_pages - read blocks @masks[i] of pages @first + i into their pages, which the caller
  * has marked as being read by us. @pending: counts the bios that are out. @error: receives what
  * went wrong; both NULL when nobody waits.
  */
@@ -440,9 +443,9 @@ struct cache_read {
 	uint32_t pending; /* atomic */
 	int32_t error;
 };
-void writeback_read(struct writeback *wb, struct cache_file *file, struct kp_file *kp_file,
-		    uint64_t first, unsigned int nr, const uint32_t *ids, const uint8_t *masks,
-		    struct cache_read *read);
+void cache_read_pages(struct cache_io_ctx *ctx, struct cache_file *file, struct kp_file *kp_file,
+		      uint64_t first, unsigned int nr, const uint32_t *ids, const uint8_t *masks,
+		      struct cache_read *read);
 
 /* ---- flusher.c ----------------------------------------------------------------------------- */
 
@@ -467,8 +470,8 @@ int flusher_start(const struct flusher_config *config, struct flusher **flusher)
  */
 int flusher_stop(struct flusher *flusher, struct cache_file *const *last, unsigned int nr_last);
 
-/* flusher_wake - there is something to do. */
-void flusher_wake(struct cache_bdi *bdi);
+/* cache_wake_flusher - there is something to do. */
+void cache_wake_flusher(struct cache_bdi *bdi);
 
 /* cache_counters - the page cache stage's own. */
 enum cache_counter {

@@ -33,7 +33,7 @@ static void restore_page(struct page_cache *cache, struct cache_file *file, uint
 	page->dirty &= page->uptodate;
 	if ((!page->uptodate && !page->reading) ||
 	    page_index_insert(&file->index, cache->arena, page->number, id)) {
-		cache_page_put(cache, id);
+		pool_free_page(cache, id);
 		return;
 	}
 	add(&file->nr_pages, &cache->pages, 1);
@@ -61,7 +61,7 @@ static void repair_file(struct page_cache *cache, struct cache_file *file)
 		if (__atomic_load_n(&cache_page(cache, id)->file, __ATOMIC_ACQUIRE) == file->id)
 			restore_page(cache, file, id);
 	}
-	file->unclaims++; /* who waits for pages looks again */
+	file->redirties++; /* who waits for pages looks again */
 	if (file->nr_dirty && !file->dirtied_ns)
 		store(&file->dirtied_ns, kp_now_ns());
 }
@@ -161,32 +161,32 @@ void cache_recount(struct page_cache *cache)
 
 /* ---- the state of pages -------------------------------------------------------------------- */
 
-uint32_t cache_add(struct page_cache *cache, struct cache_file *file, uint64_t number)
+uint32_t cache_add_page(struct page_cache *cache, struct cache_file *file, uint64_t number)
 {
-	uint32_t id = cache_page_get(cache, file, number);
+	uint32_t id = cache_alloc_page(cache, file, number);
 
 	if (!id)
 		return 0;
 	if (page_index_insert(&file->index, cache->arena, number, id)) {
-		cache_page_put(cache, id);
+		pool_free_page(cache, id);
 		return 0;
 	}
 	add(&file->nr_pages, &cache->pages, 1);
 	return id;
 }
 
-void cache_drop(struct page_cache *cache, struct cache_file *file, uint32_t id)
+void cache_drop_page(struct page_cache *cache, struct cache_file *file, uint32_t id)
 {
 	struct cache_page *page = cache_page(cache, id);
 
-	cache_clean(cache, file, id, page->dirty);
+	cache_clear_dirty(cache, file, id, page->dirty);
 	page->uptodate = 0;
 	page_index_remove(&file->index, page->number);
 	add(&file->nr_pages, &cache->pages, -1);
-	cache_page_put(cache, id);
+	pool_free_page(cache, id);
 }
 
-void cache_dirty(struct page_cache *cache, struct cache_file *file, uint32_t id, uint8_t mask)
+void cache_set_dirty(struct page_cache *cache, struct cache_file *file, uint32_t id, uint8_t mask)
 {
 	struct cache_page *page = cache_page(cache, id);
 	bool was = page->dirty;
@@ -200,7 +200,7 @@ void cache_dirty(struct page_cache *cache, struct cache_file *file, uint32_t id,
 		store(&file->dirtied_ns, kp_now_ns());
 }
 
-void cache_clean(struct page_cache *cache, struct cache_file *file, uint32_t id, uint8_t mask)
+void cache_clear_dirty(struct page_cache *cache, struct cache_file *file, uint32_t id, uint8_t mask)
 {
 	struct cache_page *page = cache_page(cache, id);
 
@@ -216,7 +216,8 @@ void cache_clean(struct page_cache *cache, struct cache_file *file, uint32_t id,
 		store(&file->dirtied_ns, 0);
 }
 
-void cache_claim(struct page_cache *cache, struct cache_file *file, uint32_t id, uint16_t user)
+void cache_start_writeback(struct page_cache *cache, struct cache_file *file, uint32_t id,
+			   uint16_t user)
 {
 	struct cache_page *page = cache_page(cache, id);
 
@@ -224,10 +225,11 @@ void cache_claim(struct page_cache *cache, struct cache_file *file, uint32_t id,
 	page->writeback = page->dirty; /* first: who dies here leaves it in both */
 	page_index_set(&file->index, page->number, PAGE_WRITEBACK);
 	add(&file->nr_writeback, &cache->writeback, 1);
-	cache_clean(cache, file, id, page->dirty);
+	cache_clear_dirty(cache, file, id, page->dirty);
 }
 
-void cache_written(struct page_cache *cache, struct cache_file *file, uint32_t id, uint8_t mask)
+void cache_end_writeback(struct page_cache *cache, struct cache_file *file, uint32_t id,
+			 uint8_t mask)
 {
 	struct cache_page *page = cache_page(cache, id);
 
@@ -240,15 +242,15 @@ void cache_written(struct page_cache *cache, struct cache_file *file, uint32_t i
 	add(&file->nr_writeback, &cache->writeback, -1);
 }
 
-void cache_unclaim(struct page_cache *cache, struct cache_file *file, uint32_t id)
+void cache_redirty(struct page_cache *cache, struct cache_file *file, uint32_t id)
 {
 	struct cache_page *page = cache_page(cache, id);
 
-	cache_dirty(cache, file, id, page->writeback);
-	/* A sync that began meanwhile counts on whoever had the page: writeback_range() looks. */
-	file->unclaims++;
+	cache_set_dirty(cache, file, id, page->writeback);
+	/* A sync that began meanwhile counts on whoever had the page: writeback_and_wait_range() looks. */
+	file->redirties++;
 	page_index_set(&file->index, page->number, PAGE_TOWRITE);
-	cache_written(cache, file, id, page->writeback);
+	cache_end_writeback(cache, file, id, page->writeback);
 }
 
 void cache_invalidate(struct page_cache *cache, struct cache_file *file, uint64_t first,
@@ -264,7 +266,7 @@ void cache_invalidate(struct page_cache *cache, struct cache_file *file, uint64_
 		page->uptodate &= page->dirty | page->writeback;
 		page->stale = page->reading;
 		if (!page->uptodate && !page->reading)
-			cache_drop(cache, file, id);
+			cache_drop_page(cache, file, id);
 		number++;
 	}
 }

@@ -61,7 +61,7 @@ static uint32_t fresh_page(struct page_cache *cache)
 	return id;
 }
 
-void cache_pages_prepare(struct page_cache *cache, uint64_t bytes)
+void pool_populate(struct page_cache *cache, uint64_t bytes)
 {
 	uint64_t pages = kp_min(bytes / KP_PAGE_SIZE, max_pages(cache));
 	uint32_t chunks = (pages + PAGES_PER_CHUNK - 1) / PAGES_PER_CHUNK;
@@ -89,7 +89,7 @@ static void drop_clean(struct page_cache *cache, uint32_t id)
 	cache_lock(cache, file);
 	if (page->file == file->id && !page->dirty && !page->writeback && !page->reading &&
 	    page_index_find(&file->index, page->number) == id)
-		cache_drop(cache, file, id);
+		cache_drop_page(cache, file, id);
 	cache_unlock(file);
 }
 
@@ -102,7 +102,7 @@ static bool unused_chunk(struct page_cache *cache, uint32_t number)
 	return true;
 }
 
-void cache_pages_shrink(struct page_cache *cache)
+void cache_shrink(struct page_cache *cache)
 {
 	uint64_t clean = cache->limits.cache_bytes / KP_PAGE_SIZE;
 	uint32_t first = (max_pages(cache) + PAGES_PER_CHUNK) / PAGES_PER_CHUNK;
@@ -154,7 +154,7 @@ static uint32_t take_free(struct page_cache *cache, struct cache_file *file, uin
 	return id;
 }
 
-void cache_page_put(struct page_cache *cache, uint32_t id)
+void pool_free_page(struct page_cache *cache, uint32_t id)
 {
 	struct cache_page *page = cache_page(cache, id);
 
@@ -227,7 +227,7 @@ static bool enough_clean(const struct page_cache *cache)
 	return in_use >= limit + totals.dirty + totals.writeback;
 }
 
-uint32_t cache_page_get(struct page_cache *cache, struct cache_file *file, uint64_t number)
+uint32_t cache_alloc_page(struct page_cache *cache, struct cache_file *file, uint64_t number)
 {
 	bool full = enough_clean(cache);
 	uint32_t id = full ? reclaim(cache, file, number) : take_free(cache, file, number);

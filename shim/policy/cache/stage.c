@@ -39,7 +39,7 @@ static void cache_stage_invalidate(struct kp_stage *stage, struct kp_file *file,
 /* ---- files --------------------------------------------------------------------------------- */
 
 /* A flusher of ours for the device, which works when nobody else's does. */
-static int need_flusher(struct cache_stage *cs, struct cache_bdi *bdi)
+static int ensure_flusher(struct cache_stage *cs, struct cache_bdi *bdi)
 {
 	struct flusher_config config = {
 		.cache = cs->cache,
@@ -103,7 +103,7 @@ static int open_cached(struct cache_stage *cs, struct kp_file *kp_file, struct c
 			       kp_file->path);
 			return -EBUSY;
 		}
-		ret = *file ? need_flusher(cs, (*file)->bdi) : 0;
+		ret = *file ? ensure_flusher(cs, (*file)->bdi) : 0;
 		if (ret)
 			return ret;
 		usleep(WAIT_US);
@@ -130,7 +130,7 @@ static int cache_stage_open(struct kp_stage *stage, struct kp_file *file)
 	cache_unlock(of->file);
 	ret = remember_file(cs, of->file);
 	/* Who only reads never has anything to write back, but may outlive who wrote. */
-	return ret ? ret : need_flusher(cs, of->file->bdi);
+	return ret ? ret : ensure_flusher(cs, of->file->bdi);
 }
 
 static void cache_stage_close(struct kp_stage *stage, struct kp_file *file)
@@ -140,7 +140,7 @@ static void cache_stage_close(struct kp_stage *stage, struct kp_file *file)
 
 	if (!of)
 		return;
-	writeback_drain(&cs->wb);
+	cache_io_drain(&cs->ctx);
 	cache_close(cs->cache, cs->user, file, of->file);
 	file->stage_data[stage->index] = NULL;
 	free(of);
@@ -263,8 +263,8 @@ static int cache_init(struct kp_stage *stage, const struct kp_stage_config *conf
 	cs->pipeline = *pipeline;
 	cs->pipeline.nr_stages = 0;
 	for (unsigned int i = stage->index + 1; i < pipeline->nr_stages; i++)
-		cs->below[cs->pipeline.nr_stages++] = pipeline->stages[i];
-	cs->pipeline.stages = cs->below;
+		cs->lower[cs->pipeline.nr_stages++] = pipeline->stages[i];
+	cs->pipeline.stages = cs->lower;
 	ret = cache_find(pipeline->arena, &cs->cache);
 	if (ret)
 		return ret;
@@ -279,9 +279,9 @@ static int cache_init(struct kp_stage *stage, const struct kp_stage_config *conf
 	if (ret)
 		return ret;
 	cs->joined = true;
-	cs->wb.variant = cs->open_options.variant;
-	return writeback_init(&cs->wb, cs->cache, cs->user, stage->pipeline, stage->next,
-			      stage->counters);
+	cs->ctx.variant = cs->open_options.variant;
+	return cache_io_init(&cs->ctx, cs->cache, cs->user, stage->pipeline, stage->next,
+			     stage->counters);
 }
 
 /* Leave the files; what nobody else uses is written back by the flusher of its device. */
@@ -293,7 +293,7 @@ static void leave_files(struct cache_stage *cs)
 	if (!last || !is_last)
 		cs->stage.pipeline->error = -ENOMEM;
 	for (unsigned int i = 0; i < cs->nr_files; i++) {
-		bool alone = cache_forget(cs->cache, cs->user, cs->files[i]);
+		bool alone = cache_leave_file(cs->cache, cs->user, cs->files[i]);
 
 		if (is_last)
 			is_last[i] = alone;
@@ -311,7 +311,7 @@ static void leave_files(struct cache_stage *cs)
 			cs->stage.pipeline->error = ret;
 	}
 	for (unsigned int i = 0; i < cs->nr_files; i++)
-		cache_forgotten(cs->cache, cs->user, cs->files[i]);
+		cache_left_file(cs->cache, cs->user, cs->files[i]);
 	free(last);
 	free(is_last);
 }
@@ -324,7 +324,7 @@ static void cache_exit(struct kp_stage *stage)
 		leave_files(cs);
 		cache_leave(cs->cache, cs->user);
 	}
-	writeback_exit(&cs->wb);
+	cache_io_exit(&cs->ctx);
 	free(cs->files);
 }
 

@@ -65,16 +65,16 @@ static void notice_dead(struct page_cache *cache)
 		struct cache_user *user = &cache->users[i];
 		bool died;
 
-		if (state_of(user) != USER_LIVE || !kp_robust_trylock(&user->lease, &died))
+		if (state_of(user) != USER_LIVE || !kp_robust_trylock(&user->alive_lock, &died))
 			continue;
 		if (state_of(user) == USER_LIVE)
 			__atomic_store_n(&user->state, USER_DEAD, __ATOMIC_RELEASE);
-		pthread_mutex_unlock(&user->lease);
+		pthread_mutex_unlock(&user->alive_lock);
 	}
 }
 
 /* What it had under writeback is dirty again. */
-static void requeue_writes(struct page_cache *cache, struct cache_file *file, uint16_t user)
+static void redirty_writeback(struct page_cache *cache, struct cache_file *file, uint16_t user)
 {
 	uint64_t number = 0;
 	uint32_t id;
@@ -82,15 +82,14 @@ static void requeue_writes(struct page_cache *cache, struct cache_file *file, ui
 	cache_lock(cache, file);
 	while ((id = page_index_next(&file->index, number, PAGE_WRITEBACK, &number))) {
 		if (cache_page(cache, id)->writer == user)
-			cache_unclaim(cache, file, id);
+			cache_redirty(cache, file, id);
 		number++;
 	}
 	cache_set_use(file, user, FILE_UNUSED);
 	cache_unlock(file);
 }
 
-static void forget_read(struct page_cache *cache, struct cache_file *file, uint32_t id,
-			uint16_t user)
+static void end_read(struct page_cache *cache, struct cache_file *file, uint32_t id, uint16_t user)
 {
 	struct cache_page *page = cache_page(cache, id);
 
@@ -99,13 +98,13 @@ static void forget_read(struct page_cache *cache, struct cache_file *file, uint3
 		page->reading = 0;
 		page->stale = 0;
 		if (!page->uptodate)
-			cache_drop(cache, file, id);
+			cache_drop_page(cache, file, id);
 	}
 	cache_unlock(file);
 }
 
 /* What it was reading is not there. */
-static void forget_reads(struct page_cache *cache, uint16_t user)
+static void end_reads(struct page_cache *cache, uint16_t user)
 {
 	uint32_t nr = __atomic_load_n(&cache->nr_pages, __ATOMIC_ACQUIRE);
 
@@ -113,20 +112,20 @@ static void forget_reads(struct page_cache *cache, uint16_t user)
 		uint32_t owner = __atomic_load_n(&cache_page(cache, id)->file, __ATOMIC_ACQUIRE);
 
 		if (owner)
-			forget_read(cache, cache->files[owner - 1], id, user);
+			end_read(cache, cache->files[owner - 1], id, user);
 	}
 }
 
 /* With page_cache.lock. */
-static void bury(struct page_cache *cache, uint16_t number)
+static void reap_dead(struct page_cache *cache, uint16_t number)
 {
 	uint32_t nr_files = __atomic_load_n(&cache->nr_files, __ATOMIC_ACQUIRE);
 
-	forget_reads(cache, number);
+	end_reads(cache, number);
 	for (uint32_t i = 0; i < nr_files; i++) {
-		requeue_writes(cache, cache->files[i], number);
+		redirty_writeback(cache, cache->files[i], number);
 		cache_wake(cache->files[i]);
-		flusher_wake(cache->files[i]->bdi);
+		cache_wake_flusher(cache->files[i]->bdi);
 	}
 	__atomic_store_n(&cache->users[number].state, USER_FREE, __ATOMIC_RELEASE);
 }
@@ -143,7 +142,7 @@ static bool reap_users(struct page_cache *cache)
 		if (state_of(user) != USER_DEAD)
 			continue;
 		if (process_gone(user->pid))
-			bury(cache, i);
+			reap_dead(cache, i);
 		else
 			dying = true;
 	}
@@ -213,11 +212,11 @@ static int take_user(struct page_cache *cache, uint16_t *number)
 		if (i < cache->nr_users && state_of(user) != USER_FREE)
 			continue;
 		if (i == cache->nr_users) {
-			ret = kp_robust_init(&user->lease);
+			ret = kp_robust_init(&user->alive_lock);
 			if (ret)
 				return ret;
 		}
-		if (!kp_robust_trylock(&user->lease, &died))
+		if (!kp_robust_trylock(&user->alive_lock, &died))
 			continue; /* it is just leaving */
 		user->pid = getpid();
 		__atomic_store_n(&user->state, USER_LIVE, __ATOMIC_RELEASE);
@@ -242,11 +241,11 @@ int cache_join(struct page_cache *cache, struct cache_limits *limits, uint64_t b
 		cache->limits = *limits;
 		if (!any_user(cache, USER_DEAD)) {
 			cache_recount(cache);
-			cache_pages_shrink(cache);
+			cache_shrink(cache);
 		}
 	}
 	if (!ret)
-		cache_pages_prepare(cache, bytes);
+		pool_populate(cache, bytes);
 	if (!ret)
 		ret = take_user(cache, user);
 	pthread_mutex_unlock(&cache->lock);
@@ -259,5 +258,5 @@ void cache_leave(struct page_cache *cache, uint16_t number)
 
 	/* The lease of a thread that is no more stays without an owner: take_user() repairs it. */
 	__atomic_store_n(&user->state, USER_FREE, __ATOMIC_RELEASE);
-	pthread_mutex_unlock(&user->lease);
+	pthread_mutex_unlock(&user->alive_lock);
 }
