@@ -9,7 +9,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-#include "policy/cache/page_cache.h"
+#include "policy/cache/pages.h"
 #include "unit.h"
 
 #define NR_JOBS	   4

@@ -3,7 +3,10 @@
 #ifndef KP_UNIT_CACHE_H
 #define KP_UNIT_CACHE_H
 
-#include "policy/cache/page_cache.h"
+#include "policy/cache/mapped.h"
+#include "policy/cache/pages.h"
+#include "policy/cache/users.h"
+#include "policy/cache/wake.h"
 #include "unit.h"
 
 static struct unit unit;

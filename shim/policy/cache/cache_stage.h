@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the two halves of the page cache stage share: cache_stage.c and cache_io.c. */
+/* The page cache stage of one pipeline, and what it keeps of an open file. */
 #ifndef KP_CACHE_STAGE_H
 #define KP_CACHE_STAGE_H
 
-#include "page_cache.h"
+#include "files.h"
+#include "io.h"
 
 #define CACHE_MAX_WINDOW   1024u /* pages of one readahead */
 #define CACHE_MAX_FLUSHERS 64u	 /* devices that one pipeline has files on */
@@ -49,7 +50,10 @@ static inline struct open_file *open_file(struct cache_stage *cs, const struct k
 	return file->stage_data[cs->stage.index];
 }
 
-/* cache_submit - the stage's submit: an I/O of the application. cache_io.c */
-void cache_submit(struct kp_stage *stage, struct kp_bio *bio);
+/* cache_done_end_io - an end_io that sets the bool in bio->private, for kp_pipeline_wait_for(). */
+static inline void cache_done_end_io(struct kp_bio *bio)
+{
+	__atomic_store_n((bool *)bio->private, true, __ATOMIC_RELEASE);
+}
 
 #endif

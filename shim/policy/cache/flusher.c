@@ -9,7 +9,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "page_cache.h"
+#include "files.h"
+#include "flusher.h"
+#include "pages.h"
+#include "users.h"
+#include "wake.h"
+#include "writeback.h"
 
 #define STANDBY_NS    250000000u
 #define LOOK_NS	      100000000u
@@ -48,13 +53,6 @@ struct flusher {
 static bool stopping(const struct flusher *flusher)
 {
 	return __atomic_load_n(&flusher->stop, __ATOMIC_ACQUIRE);
-}
-
-void cache_wake_flusher(struct cache_bdi *bdi)
-{
-	__atomic_fetch_add(&bdi->work, 1, __ATOMIC_SEQ_CST);
-	if (__atomic_load_n(&bdi->sleeping, __ATOMIC_SEQ_CST))
-		cache_futex_wake(&bdi->work);
 }
 
 /* ---- files --------------------------------------------------------------------------------- */
@@ -155,7 +153,7 @@ static void drop_pages(struct flusher *flusher, struct cache_file *file, int err
 	cache_drop_all(cache, file);
 	cache_unlock(file);
 	cache_wake(file);
-	cache_futex_wake(&cache->balance);
+	cache_wake_throttled(cache);
 }
 
 /* It cannot be opened: say so, once, and keep it. */
@@ -327,7 +325,7 @@ static void sleep_for_work(struct flusher *flusher, uint32_t seen)
 	}
 	__atomic_store_n(&bdi->sleeping, 1, __ATOMIC_SEQ_CST);
 	if (!stopping(flusher))
-		cache_futex_wait(&bdi->work, seen, LOOK_NS);
+		kp_futex_wait(&bdi->work, seen, LOOK_NS);
 	__atomic_store_n(&bdi->sleeping, 0, __ATOMIC_SEQ_CST);
 }
 
@@ -488,7 +486,7 @@ static void stand_by(struct flusher *flusher)
 	uint32_t seen = __atomic_load_n(&flusher->event, __ATOMIC_ACQUIRE);
 
 	if (!stopping(flusher))
-		cache_futex_wait(&flusher->event, seen, STANDBY_NS);
+		kp_futex_wait(&flusher->event, seen, STANDBY_NS);
 }
 
 /* Become the flusher, if nobody else is. */
@@ -575,7 +573,7 @@ int flusher_stop(struct flusher *flusher, struct cache_file *const *last, unsign
 	flusher->nr_last = nr_last;
 	__atomic_store_n(&flusher->ctx.stop, true, __ATOMIC_RELAXED);
 	__atomic_store_n(&flusher->stop, true, __ATOMIC_RELEASE);
-	cache_futex_wake(&flusher->event);
+	kp_futex_signal(&flusher->event, 1);
 	cache_wake_flusher(flusher->config.bdi);
 	pthread_join(flusher->thread, NULL);
 	ret = flusher->error;

@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * The page cache: its locks and the state of pages. See page_cache.h for who locks what. Stands for
- * what mm/filemap.c and mm/page-writeback.c do to a struct page.
- */
-#include <linux/futex.h>
+/* The lock of a file and the states of its pages. See pages.h. */
 #include <sys/random.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#include "page_cache.h"
+#include "page_pool.h"
+#include "pages.h"
 
 static void store(uint64_t *value, uint64_t to)
 {
@@ -22,7 +17,7 @@ static void add(uint64_t *of_file, int64_t *of_all, int64_t nr)
 	__atomic_fetch_add(of_all, nr, __ATOMIC_RELAXED);
 }
 
-/* ---- locks and waiting --------------------------------------------------------------------- */
+/* ---- locks ----------------------------------------------------------------------------------- */
 
 /* Put a page of a file whose index was lost back where it belongs. */
 static void restore_page(struct page_cache *cache, struct cache_file *file, uint32_t id)
@@ -31,12 +26,10 @@ static void restore_page(struct page_cache *cache, struct cache_file *file, uint
 
 	/* A write that was not finished: what it had not yet copied never was. */
 	page->dirty &= page->uptodate;
-	if ((!page->uptodate && !page->reading) ||
-	    page_index_insert(&file->index, cache->arena, page->number, id)) {
+	if ((!page->uptodate && !page->reading) || cache_insert_page(cache, file, id)) {
 		pool_free_page(cache, id);
 		return;
 	}
-	add(&file->nr_pages, &cache->pages, 1);
 	if (page->dirty) {
 		add(&file->nr_dirty, &cache->dirty, 1);
 		page_index_set(&file->index, page->number, PAGE_DIRTY);
@@ -83,27 +76,7 @@ bool cache_trylock(struct page_cache *cache, struct cache_file *file)
 	return true;
 }
 
-void cache_futex_wait(uint32_t *word, uint32_t value, uint64_t ns)
-{
-	struct timespec timeout = { .tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000 };
-
-	syscall(SYS_futex, word, FUTEX_WAIT, value, &timeout, NULL, 0);
-}
-
-void cache_futex_wake(uint32_t *word)
-{
-	__atomic_fetch_add(word, 1, __ATOMIC_RELEASE);
-	syscall(SYS_futex, word, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
-}
-
-void cache_wake(struct cache_file *file)
-{
-	__atomic_fetch_add(&file->progress, 1, __ATOMIC_SEQ_CST);
-	if (__atomic_load_n(&file->waiters, __ATOMIC_SEQ_CST))
-		syscall(SYS_futex, &file->progress, FUTEX_WAKE, INT32_MAX, NULL, NULL, 0);
-}
-
-/* ---- the cache ----------------------------------------------------------------------------- */
+/* ---- the cache ------------------------------------------------------------------------------- */
 
 static int init_cache(void *object, void *arg)
 {
@@ -159,31 +132,45 @@ void cache_recount(struct page_cache *cache)
 	}
 }
 
-/* ---- the state of pages -------------------------------------------------------------------- */
+/* ---- the states of a page -------------------------------------------------------------------- */
 
-uint32_t cache_add_page(struct page_cache *cache, struct cache_file *file, uint64_t number)
+int cache_insert_page(struct page_cache *cache, struct cache_file *file, uint32_t id)
 {
-	uint32_t id = cache_alloc_page(cache, file, number);
-
-	if (!id)
-		return 0;
-	if (page_index_insert(&file->index, cache->arena, number, id)) {
-		pool_free_page(cache, id);
-		return 0;
-	}
+	if (page_index_insert(&file->index, cache->arena, cache_page(cache, id)->number, id))
+		return -ENOMEM;
 	add(&file->nr_pages, &cache->pages, 1);
-	return id;
+	return 0;
+}
+
+void cache_remove_page(struct page_cache *cache, struct cache_file *file, uint32_t id)
+{
+	struct cache_page *page = cache_page(cache, id);
+
+	page->uptodate = 0;
+	page_index_remove(&file->index, page->number);
+	add(&file->nr_pages, &cache->pages, -1);
 }
 
 void cache_drop_page(struct page_cache *cache, struct cache_file *file, uint32_t id)
 {
-	struct cache_page *page = cache_page(cache, id);
-
-	cache_clear_dirty(cache, file, id, page->dirty);
-	page->uptodate = 0;
-	page_index_remove(&file->index, page->number);
-	add(&file->nr_pages, &cache->pages, -1);
+	cache_clear_dirty(cache, file, id, cache_page(cache, id)->dirty);
+	cache_remove_page(cache, file, id);
 	pool_free_page(cache, id);
+}
+
+void cache_drop_all(struct page_cache *cache, struct cache_file *file)
+{
+	uint64_t number = 0;
+	uint32_t id;
+
+	while ((id = page_index_next(&file->index, number, PAGE_PRESENT, &number))) {
+		struct cache_page *page = cache_page(cache, id);
+
+		cache_clear_dirty(cache, file, id, page->dirty);
+		if (!page->writeback && !page->reading)
+			cache_drop_page(cache, file, id);
+		number++;
+	}
 }
 
 void cache_set_dirty(struct page_cache *cache, struct cache_file *file, uint32_t id, uint8_t mask)
@@ -271,7 +258,7 @@ void cache_invalidate(struct page_cache *cache, struct cache_file *file, uint64_
 	}
 }
 
-/* ---- errors, as errseq_t ------------------------------------------------------------------- */
+/* ---- errors ---------------------------------------------------------------------------------- */
 
 void cache_set_error(struct cache_file *file, int error)
 {

@@ -7,7 +7,11 @@
 #include <dirent.h>
 #include <unistd.h>
 
-#include "page_cache.h"
+#include "page_pool.h"
+#include "pages.h"
+#include "reclaim.h"
+#include "users.h"
+#include "wake.h"
 
 /* Threads that a process still has, 0: it is no more. */
 static unsigned int count_threads(pid_t pid)
@@ -71,6 +75,12 @@ static void notice_dead(struct page_cache *cache)
 			__atomic_store_n(&user->state, USER_DEAD, __ATOMIC_RELEASE);
 		pthread_mutex_unlock(&user->alive_lock);
 	}
+}
+
+void cache_set_use(struct cache_file *file, uint16_t user, enum file_use use)
+{
+	__atomic_store_n(&file->users[user].opens, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&file->users[user].used, use, __ATOMIC_RELAXED);
 }
 
 /* What it had under writeback is dirty again. */

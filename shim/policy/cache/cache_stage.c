@@ -9,7 +9,11 @@
 
 #include "blocksize.h"
 #include "cache_stage.h"
+#include "flusher.h"
+#include "pages.h"
 #include "scan.h"
+#include "submit.h"
+#include "users.h"
 
 #define READ_AHEAD_KB 128u /* VM_MAX_READAHEAD */
 #define NR_TO_WRITE   1024 /* MAX_WRITEBACK_PAGES */

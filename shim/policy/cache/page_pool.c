@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* The memory of the page cache. See page_pool.h. */
+#include <sys/mman.h>
+
+#include "page_pool.h"
+
+/* Whoever died in here left the list half done: make it anew from the pages. */
+static void repair_pool(struct page_cache *cache)
+{
+	uint32_t in_use = 0;
+
+	cache->free = 0;
+	for (uint32_t id = cache->nr_pages; id; id--) {
+		struct cache_page *page = cache_page(cache, id);
+
+		if (page->file) {
+			in_use++;
+		} else {
+			page->next = cache->free;
+			cache->free = id;
+		}
+	}
+	__atomic_store_n(&cache->in_use, in_use, __ATOMIC_RELAXED);
+}
+
+static void lock_pool(struct page_cache *cache)
+{
+	if (kp_robust_lock(&cache->pool_lock))
+		repair_pool(cache);
+}
+
+/* Pages that there may be: clean and dirty ones. */
+uint64_t pool_max_pages(const struct page_cache *cache)
+{
+	uint64_t bytes = cache->limits.cache_bytes + cache->limits.dirty_bytes;
+
+	return kp_min(bytes / KP_PAGE_SIZE, (uint64_t)CACHE_CHUNKS * PAGES_PER_CHUNK - 1);
+}
+
+/* With pool_lock. */
+static struct page_chunk *chunk_of(struct page_cache *cache, uint32_t id)
+{
+	struct page_chunk **chunk = &cache->chunks[id / PAGES_PER_CHUNK];
+
+	if (!*chunk)
+		*chunk = kp_arena_alloc(cache->arena, sizeof(**chunk));
+	return *chunk;
+}
+
+/* A page that was never used. With pool_lock. */
+static uint32_t fresh_page(struct page_cache *cache)
+{
+	uint32_t id = cache->nr_pages + 1;
+
+	if (!chunk_of(cache, id))
+		return 0;
+	__atomic_store_n(&cache->nr_pages, id, __ATOMIC_RELEASE);
+	return id;
+}
+
+void pool_populate(struct page_cache *cache, uint64_t bytes)
+{
+	uint64_t pages = kp_min(bytes / KP_PAGE_SIZE, pool_max_pages(cache));
+	uint32_t chunks = (pages + PAGES_PER_CHUNK - 1) / PAGES_PER_CHUNK;
+
+	for (; cache->populated < chunks; cache->populated++) {
+		struct page_chunk *chunk;
+
+		lock_pool(cache);
+		chunk = chunk_of(cache, cache->populated * PAGES_PER_CHUNK);
+		pthread_mutex_unlock(&cache->pool_lock);
+		/* An older kernel has no such advice; the faults come later then. */
+		if (!chunk || madvise(chunk, sizeof(*chunk), MADV_POPULATE_WRITE))
+			return;
+	}
+}
+
+/* Give a page to @file: the owner last, since it makes the page its. */
+void pool_assign_page(struct cache_page *page, struct cache_file *file, uint64_t number)
+{
+	page->uptodate = 0;
+	page->dirty = 0;
+	page->writeback = 0;
+	page->reading = 0;
+	page->stale = 0;
+	page->referenced = 1;
+	page->number = number;
+	__atomic_store_n(&page->file, file->id, __ATOMIC_RELEASE);
+}
+
+uint32_t pool_alloc_page(struct page_cache *cache, struct cache_file *file, uint64_t number)
+{
+	uint32_t id = 0;
+
+	lock_pool(cache);
+	if (cache->in_use < pool_max_pages(cache)) {
+		id = cache->free;
+		if (id)
+			cache->free = cache_page(cache, id)->next;
+		else
+			id = fresh_page(cache);
+	}
+	if (id) {
+		pool_assign_page(cache_page(cache, id), file, number);
+		__atomic_store_n(&cache->in_use, cache->in_use + 1, __ATOMIC_RELAXED);
+	}
+	pthread_mutex_unlock(&cache->pool_lock);
+	return id;
+}
+
+void pool_free_page(struct page_cache *cache, uint32_t id)
+{
+	struct cache_page *page = cache_page(cache, id);
+
+	page->uptodate = 0;
+	page->dirty = 0;
+	lock_pool(cache);
+	__atomic_store_n(&page->file, 0, __ATOMIC_RELEASE);
+	page->next = cache->free;
+	cache->free = id;
+	__atomic_store_n(&cache->in_use, cache->in_use - 1, __ATOMIC_RELAXED);
+	pthread_mutex_unlock(&cache->pool_lock);
+}
+
+static bool unused_chunk(struct page_cache *cache, uint32_t number)
+{
+	for (uint32_t i = 0; i < PAGES_PER_CHUNK; i++) {
+		if (cache->chunks[number]->pages[i].file)
+			return false;
+	}
+	return true;
+}
+
+void pool_trim(struct page_cache *cache)
+{
+	uint32_t first = (pool_max_pages(cache) + PAGES_PER_CHUNK) / PAGES_PER_CHUNK;
+
+	/* Repairing sorts the list of free pages, so that the last chunks are not used again. */
+	lock_pool(cache);
+	repair_pool(cache);
+	pthread_mutex_unlock(&cache->pool_lock);
+	for (uint32_t i = first; i < CACHE_CHUNKS && cache->chunks[i]; i++) {
+		if (unused_chunk(cache, i))
+			kp_arena_release(cache->arena, cache->chunks[i]->data,
+					 sizeof(cache->chunks[i]->data));
+	}
+	cache->populated = kp_min(cache->populated, first);
+}
