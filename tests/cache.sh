@@ -4,8 +4,8 @@
 # What the tests of the buffered policies share: `. tests/cache.sh` after tests/lib.sh.
 
 # Every variant of the two engines, ENGINE:POLICY.
-cache_variants='writeback:overrun writeback:v1 writeback:jan writeback:strict writeback:6.x
-	blocksize:logical blocksize:coalesce blocksize:merge_bh blocksize:folio'
+cache_variants=$(variants writeback writeback:)
+cache_variants="$cache_variants $(variants blocksize blocksize:)"
 
 # How they are written to: what both fio runs get | what only the first gets.
 cache_patterns='--rw=write --bs=64k --size=8m|

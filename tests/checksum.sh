@@ -7,7 +7,7 @@ need_engine checksum
 need_command jq
 
 # shellcheck disable=SC2034 # for the tests
-csum_variants="always_async unsplit_inline threshold fast_inline inline async"
+csum_variants=$(variants checksum)
 
 # csum ARG...: fio with the engine; counters in $KP_TMP/c.json
 csum() { fio_ok --ioengine="$(engine checksum)" --counters=c.json "$@"; }

@@ -25,12 +25,12 @@ best() {
 	for _ in 1 2 3; do speed "$@"; done | sort -n | tail -n 1
 }
 
-for p in logical coalesce merge_bh folio; do
+rows=$(variants blocksize)
+for p in $rows; do
 	bw=$(best $p --rw=write --bs=1m --size=64m)
 	say "sequential 1m: $p $((bw / 1024)) MiB/s, $(counter "$KP_TMP/c.json" bios) bios"
-	eval "$p=$bw"
+	case $p in logical) logical=$bw ;; coalesce) coalesce=$bw ;; esac
 done
-# shellcheck disable=SC2154 # set by eval
 ratio=$((coalesce * 100 / logical))
 say "coalesce over logical: $ratio %, wanted at least 350 (the kernel: 150 to 350)"
 [ $ratio -ge 350 ] || fail "coalesce is only $ratio % of logical"
@@ -38,6 +38,6 @@ say "coalesce over logical: $ratio %, wanted at least 350 (the kernel: 150 to 35
 for p in logical coalesce; do
 	bw=$(best $p --rw=randwrite --bs=512 --size=64m --io_size=4m --null_read_nsec=50000)
 	say "random 512: $p $bw KiB/s, $(counter "$KP_TMP/c.json" blocks_read_for_write) blocks read first"
-	eval "$p=$bw"
+	case $p in logical) logical=$bw ;; coalesce) coalesce=$bw ;; esac
 done
 [ "$logical" -gt "$coalesce" ] || fail "random writes of 512 bytes: the small block does not win"

@@ -26,7 +26,8 @@ middle() {
 	for _ in 1 2 3 4 5; do speed "$@"; done | sort -n | sed -n 3p
 }
 
-for p in overrun v1 jan strict 6.x; do
+rows=$(variants writeback)
+for p in $rows; do
 	set -- $(middle $p)
 	say "new file: $p $(($1 / 1024)) MiB/s, $2 bios"
 	case $p in

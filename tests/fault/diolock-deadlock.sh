@@ -9,6 +9,7 @@
 need_engine diolock
 need_command jq
 diolock=$(engine diolock)
+rows=$(variants diolock)
 ms=${KP_MS:-250}
 dd if=/dev/zero of="$KP_TMP/probe" bs=512 count=1 oflag=direct 2>/dev/null ||
 	skip "no direct I/O by 512 bytes on $KP_TMP"
@@ -34,8 +35,7 @@ mixed() {
 	[ $took -le $((ms / 1000 + 8)) ] || fail "$1 $2: took $took s"
 }
 
-for v in ext4-4.8 ext4-4.8-nolock ext4-4.9 ext4-4.9-nolock ext4-5.5 ext4-5.5-nolock ext4-5.6 \
-	ext4-6.12 xfs-4.9 xfs-5.2 xfs-6.12 btrfs-4.9 btrfs-5.10 btrfs-5.11 exclusive; do
+for v in $rows; do
 	mixed $v libaio
 	say "$v: $(jq -r '[.jobs[] | "\(.jobname) \(.read.total_ios + .write.total_ios + .trim.total_ios)"] | join(", ")' "$KP_TMP/o.json")"
 done

@@ -13,6 +13,7 @@ need_engine diolock
 need_command jq
 [ -z "$KP_SANITIZE" ] || skip "a killed job under a sanitizer says so itself"
 diolock=$(engine diolock)
+rows=$(variants diolock)
 rounds=${KP_ROUNDS:-1}
 recovered=0 untold=0
 
@@ -180,8 +181,7 @@ begun() {
 
 round=0 nr=0
 while [ $round -lt "$rounds" ]; do
-	for v in ext4-4.8 ext4-4.8-nolock ext4-4.9 ext4-4.9-nolock ext4-5.5 ext4-5.5-nolock ext4-5.6 \
-		ext4-6.12 xfs-4.9 xfs-5.2 xfs-6.12 btrfs-4.9 btrfs-5.10 btrfs-5.11 exclusive; do
+	for v in $rows; do
 		one_null "$v" "$v.null" $((round % 2 ? 16 : 1)) &
 		begun "$v" null 4
 		nr=$((nr + 1))

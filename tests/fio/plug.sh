@@ -54,7 +54,7 @@ equal "flushes by size in 4.9" "$(count unplugs_by_size)" 0
 say "data survives"
 for backend in libaio io_uring psync null; do
 	plugs=6.1
-	[ $backend != libaio ] || plugs="4.9 4.15 6.1"
+	[ $backend != libaio ] || plugs=$(variants plug)
 	for plug in $plugs; do
 		case $backend in
 		null) where="--null_memory_backed=1" ;;
