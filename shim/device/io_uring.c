@@ -17,6 +17,7 @@
 
 #define REGISTERED_FILES 64u
 #define MAX_ENTRIES	 32768u
+#define WAKE		 0 /* handle of the poll on wake_fd */
 
 struct uring_device {
 	struct kp_device device;
@@ -25,7 +26,6 @@ struct uring_device {
 	bool files_registered;
 	struct iovec buffers; /* registered memory, empty: none */
 	struct kp_requests requests;
-	struct kp_request wake; /* the poll on wake_fd */
 };
 
 static struct uring_device *uring_device(struct kp_device *device)
@@ -33,91 +33,95 @@ static struct uring_device *uring_device(struct kp_device *device)
 	return kp_container_of(device, struct uring_device, device);
 }
 
-static bool in_registered(const struct uring_device *uring, const struct iovec *iov)
+static bool in_registered(const struct uring_device *uring, const void *memory, size_t len)
 {
 	const char *start = uring->buffers.iov_base;
-	const char *from = iov->iov_base;
+	const char *from = memory;
 
-	return from >= start && from + iov->iov_len <= start + uring->buffers.iov_len;
+	return from >= start && from + len <= start + uring->buffers.iov_len;
 }
 
-/* @nr pieces of memory at @iov, which live as long as the request if they are several. */
-static void prepare_iov(struct uring_device *uring, struct kp_request *request,
-			struct io_uring_sqe *sqe, const struct iovec *iov, unsigned int nr)
-{
-	struct kp_bio *bio = request->bio;
-	uint64_t pos = bio->iter.pos + request->done;
-	bool read = bio->op == KP_OP_READ;
-	int fd = bio->file->fd;
-
-	if (nr > 1) {
-		if (read)
-			io_uring_prep_readv(sqe, fd, iov, nr, pos);
-		else
-			io_uring_prep_writev(sqe, fd, iov, nr, pos);
-	} else if (in_registered(uring, iov)) {
-		if (read)
-			io_uring_prep_read_fixed(sqe, fd, iov->iov_base, iov->iov_len, pos, 0);
-		else
-			io_uring_prep_write_fixed(sqe, fd, iov->iov_base, iov->iov_len, pos, 0);
-	} else if (read) {
-		io_uring_prep_read(sqe, fd, iov->iov_base, iov->iov_len, pos);
-	} else {
-		io_uring_prep_write(sqe, fd, iov->iov_base, iov->iov_len, pos);
-	}
-}
-
-static void prepare_data(struct uring_device *uring, struct kp_request *request,
-			 struct io_uring_sqe *sqe)
-{
-	struct kp_bio *bio = request->bio;
-	struct iovec one = { 0 }, *iov = request->iov ? request->iov : &one;
-	unsigned int nr = kp_request_iov(&uring->device, bio, request->done, iov);
-
-	assert(nr <= 1 || request->iov); /* a bio of several segments has them */
-	prepare_iov(uring, request, sqe, iov, nr);
-}
-
-/* Put a request, or what is left of it, on the submission queue. With the device locked. */
-static void hold(struct uring_device *uring, struct kp_request *request)
+/* Put an entry on the submission queue. With the device locked. */
+static kp_always_inline struct io_uring_sqe *hold(struct uring_device *uring,
+						  const struct kp_file *file, int opcode,
+						  const void *memory, unsigned int len,
+						  uint64_t pos, uint64_t handle)
 {
 	struct io_uring_sqe *sqe = io_uring_get_sqe(&uring->ring);
-	const struct kp_bio *bio = request->bio;
+	bool registered = file->device_data;
 
 	if (!sqe) { /* full of continuations: make room */
 		io_uring_submit(&uring->ring);
 		sqe = io_uring_get_sqe(&uring->ring);
 	}
-	switch (bio->op) {
-	case KP_OP_FLUSH:
-		io_uring_prep_fsync(sqe, bio->file->fd, 0);
-		break;
-	case KP_OP_FDATASYNC:
-		io_uring_prep_fsync(sqe, bio->file->fd, IORING_FSYNC_DATASYNC);
-		break;
-	default:
-		prepare_data(uring, request, sqe);
+	io_uring_prep_rw(opcode, sqe, registered ? file->index : file->fd, memory, len, pos);
+	if (registered)
+		sqe->flags = IOSQE_FIXED_FILE;
+	sqe->user_data = handle;
+	return sqe;
+}
+
+/* One piece of memory. */
+static kp_always_inline void hold_plain(struct uring_device *uring, const struct kp_bio *bio,
+					void *memory, size_t len, uint64_t pos, uint64_t handle)
+{
+	bool read = bio->op == KP_OP_READ;
+	int opcode;
+
+	if (in_registered(uring, memory, len))
+		opcode = read ? IORING_OP_READ_FIXED : IORING_OP_WRITE_FIXED;
+	else
+		opcode = read ? IORING_OP_READ : IORING_OP_WRITE;
+	hold(uring, bio->file, opcode, memory, len, pos, handle);
+}
+
+/* A read or write, or what is left of it. With the device locked. */
+static void hold_request(struct uring_device *uring, struct kp_request *request)
+{
+	struct kp_bio *bio = request->bio;
+	uint64_t pos = bio->iter.pos + request->done, handle = kp_request_handle(request);
+	struct iovec one = { 0 }, *iov = request->iov ? request->iov : &one;
+	unsigned int nr = kp_request_iov(&uring->device, bio, request->done, iov);
+
+	if (nr == 1) {
+		hold_plain(uring, bio, iov->iov_base, iov->iov_len, pos, handle);
+	} else {
+		assert(request->iov); /* a bio of several segments has them */
+		hold(uring, bio->file, bio->op == KP_OP_READ ? IORING_OP_READV : IORING_OP_WRITEV,
+		     iov, nr, pos, handle);
 	}
-	if (bio->file->device_data) {
-		sqe->fd = bio->file->index;
-		sqe->flags |= IOSQE_FIXED_FILE;
-	}
-	io_uring_sqe_set_data(sqe, request);
+}
+
+static void hold_sync(struct uring_device *uring, struct kp_bio *bio)
+{
+	struct io_uring_sqe *sqe = hold(uring, bio->file, IORING_OP_FSYNC, NULL, 0, 0,
+					kp_request_handle(kp_request_new(&uring->requests, bio)));
+
+	if (bio->op == KP_OP_FDATASYNC)
+		sqe->fsync_flags = IORING_FSYNC_DATASYNC;
 }
 
 static void uring_submit(struct kp_stage *stage, struct kp_bio *bio)
 {
 	struct kp_device *device = kp_stage_device(stage);
 	struct uring_device *uring = uring_device(device);
-	struct kp_request *request;
 
 	if (bio->op == KP_OP_DISCARD || bio->op == KP_OP_SYNC_RANGE) {
 		kp_pipeline_flush(stage->pipeline, stage);
 		kp_device_sync(bio);
 		return;
 	}
-	request = kp_request_begin(device, &uring->requests, bio);
-	hold(uring, request);
+	kp_request_admit(device, bio);
+	if (!kp_op_has_data(bio->op)) {
+		hold_sync(uring, bio);
+	} else if (kp_request_is_plain(device, bio)) {
+		struct kp_segment segment = kp_iter_segment(bio->vec, &bio->iter);
+
+		hold_plain(uring, bio, segment.addr, segment.len, bio->iter.pos,
+			   kp_bio_handle(bio));
+	} else {
+		hold_request(uring, kp_request_new(&uring->requests, bio));
+	}
 	kp_device_started(device, !device->in_flight);
 	kp_device_unlock(device);
 }
@@ -151,7 +155,7 @@ static void arm_wake(struct uring_device *uring)
 	sqe = io_uring_get_sqe(&uring->ring);
 	if (sqe) {
 		io_uring_prep_poll_add(sqe, uring->device.wake_fd, POLLIN);
-		io_uring_sqe_set_data(sqe, &uring->wake);
+		sqe->user_data = WAKE;
 		io_uring_submit(&uring->ring);
 	}
 	kp_device_unlock(&uring->device);
@@ -166,20 +170,40 @@ static void take_wake(struct uring_device *uring)
 	arm_wake(uring);
 }
 
-/* One completion. Return: requests ended, 0 or 1. */
-static unsigned int complete(struct uring_device *uring, struct kp_request *request, int result)
+/* What ended without having done all of it, or is a sync. Return: requests ended, 0 or 1. */
+static __attribute__((noinline)) unsigned int go_on(struct uring_device *uring, uint64_t handle,
+						    int result)
 {
+	struct kp_device *device = &uring->device;
+	struct kp_request *request;
 	int error = kp_min(result, 0);
+	bool more;
 
-	if (kp_op_has_data(request->bio->op) &&
-	    kp_transfer_more(request->bio->op, request->bytes, &request->done, result, &error)) {
-		kp_device_lock(&uring->device);
-		hold(uring, request);
-		kp_device_unlock(&uring->device);
-		uring_flush(&uring->device.stage);
+	kp_device_lock(device);
+	request = kp_handle_request(&uring->requests, handle);
+	more = kp_op_has_data(request->bio->op) &&
+	       kp_transfer_more(request->bio->op, request->bytes, &request->done, result, &error);
+	if (more)
+		hold_request(uring, request);
+	kp_device_unlock(device);
+	if (more) {
+		uring_flush(&device->stage);
 		return 0;
 	}
-	kp_request_finish(&uring->device, &uring->requests, request, error);
+	kp_request_finish(device, &uring->requests, request, error);
+	return 1;
+}
+
+/* One completion. Return: requests ended, 0 or 1. */
+static kp_always_inline unsigned int complete(struct uring_device *uring, uint64_t handle,
+					      int result)
+{
+	struct kp_bio *bio = kp_handle_whole(handle, result);
+
+	if (!bio)
+		return go_on(uring, handle, result);
+	kp_bio_endio(bio);
+	kp_device_ended(&uring->device, 1);
 	return 1;
 }
 
@@ -190,16 +214,16 @@ static unsigned int reap_ready(struct uring_device *uring, bool *woken)
 	unsigned int ended = 0;
 
 	while (!io_uring_peek_cqe(&uring->ring, &cqe)) {
-		struct kp_request *request = io_uring_cqe_get_data(cqe);
+		uint64_t handle = cqe->user_data;
 		int result = cqe->res;
 
 		io_uring_cqe_seen(&uring->ring, cqe);
 		kp_device_fence(&uring->device);
-		if (request == &uring->wake) {
+		if (handle == WAKE) {
 			take_wake(uring);
 			*woken = true;
 		} else {
-			ended += complete(uring, request, result);
+			ended += complete(uring, handle, result);
 		}
 	}
 	return ended;
@@ -284,7 +308,7 @@ static int uring_init(struct kp_stage *stage, const struct kp_stage_config *stag
 
 	(void)stage_config;
 	(void)config;
-	ret = kp_requests_init(&uring->requests, sizeof(struct kp_request), depth);
+	ret = kp_requests_init(&uring->requests, depth);
 	if (!ret)
 		ret = make_ring(uring, depth + 1);
 	if (ret) {

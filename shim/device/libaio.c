@@ -14,19 +14,17 @@
 #include "devices.h"
 #include "request.h"
 
-struct aio_request {
-	struct kp_request request;
-	struct iocb iocb;
-};
+#define WAKE 0 /* handle of the poll on wake_fd */
 
 struct aio_device {
 	struct kp_device device;
 	io_context_t context;
 	struct kp_requests requests;
+	/* The first nr_held await io_submit(), which copies them. The others are free. */
 	struct iocb **held;
 	unsigned int nr_held;
+	struct iocb *iocbs; /* those of held */
 	struct io_event *events;
-	struct aio_request wake; /* the poll on wake_fd */
 };
 
 static struct aio_device *aio_device(struct kp_device *device)
@@ -34,44 +32,45 @@ static struct aio_device *aio_device(struct kp_device *device)
 	return kp_container_of(device, struct aio_device, device);
 }
 
-static void prepare(struct aio_device *aio, struct aio_request *aio_request)
+/* Put an iocb behind those that flush hands over. With the device locked. */
+static kp_always_inline void hold(struct aio_device *aio, const struct kp_bio *bio, bool vector,
+				  void *memory, size_t len, uint64_t pos, uint64_t handle)
 {
-	struct kp_request *request = &aio_request->request;
-	struct iocb *iocb = &aio_request->iocb;
-	struct kp_bio *bio = request->bio;
-	uint64_t pos = bio->iter.pos + request->done;
-	struct iovec one = { 0 }, *iov = request->iov ? request->iov : &one;
-	unsigned int nr = kp_request_iov(&aio->device, bio, request->done, iov);
+	struct iocb *iocb = aio->held[aio->nr_held++];
 	bool read = bio->op == KP_OP_READ;
-	int fd = bio->file->fd;
 
-	if (nr == 1) {
-		if (read)
-			io_prep_pread(iocb, fd, iov->iov_base, iov->iov_len, pos);
-		else
-			io_prep_pwrite(iocb, fd, iov->iov_base, iov->iov_len, pos);
-	} else {
-		assert(request->iov); /* a bio of several segments has them */
-		if (read)
-			io_prep_preadv(iocb, fd, iov, nr, pos);
-		else
-			io_prep_pwritev(iocb, fd, iov, nr, pos);
-	}
-	iocb->data = aio_request;
+	/* Its other fields stay zero. */
+	iocb->data = (void *)(uintptr_t)handle;
+	if (vector)
+		iocb->aio_lio_opcode = read ? IO_CMD_PREADV : IO_CMD_PWRITEV;
+	else
+		iocb->aio_lio_opcode = read ? IO_CMD_PREAD : IO_CMD_PWRITE;
+	iocb->aio_fildes = bio->file->fd;
+	iocb->u.c.buf = memory;
+	iocb->u.c.nbytes = len;
+	iocb->u.c.offset = (long long)pos;
 }
 
-/* Put a request, or what is left of it, behind those that flush hands over. Locked. */
-static void hold(struct aio_device *aio, struct aio_request *request)
+/* Hold a request, or what is left of it. With the device locked. */
+static void hold_request(struct aio_device *aio, struct kp_request *request)
 {
-	prepare(aio, request);
-	aio->held[aio->nr_held++] = &request->iocb;
+	struct kp_bio *bio = request->bio;
+	uint64_t pos = bio->iter.pos + request->done, handle = kp_request_handle(request);
+	struct iovec one = { 0 }, *iov = request->iov ? request->iov : &one;
+	unsigned int nr = kp_request_iov(&aio->device, bio, request->done, iov);
+
+	if (nr == 1) {
+		hold(aio, bio, false, iov->iov_base, iov->iov_len, pos, handle);
+	} else {
+		assert(request->iov); /* a bio of several segments has them */
+		hold(aio, bio, true, iov, nr, pos, handle);
+	}
 }
 
 static void aio_submit(struct kp_stage *stage, struct kp_bio *bio)
 {
 	struct kp_device *device = kp_stage_device(stage);
 	struct aio_device *aio = aio_device(device);
-	struct aio_request *request;
 
 	if (!kp_op_has_data(bio->op)) {
 		/* The interface has no trim, and its fsync only defers the same call to a thread. */
@@ -79,27 +78,38 @@ static void aio_submit(struct kp_stage *stage, struct kp_bio *bio)
 		kp_device_sync(bio);
 		return;
 	}
-	request = kp_request_begin(device, &aio->requests, bio);
-	hold(aio, request);
+	kp_request_admit(device, bio);
+	if (kp_request_is_plain(device, bio)) {
+		struct kp_segment segment = kp_iter_segment(bio->vec, &bio->iter);
+
+		hold(aio, bio, false, segment.addr, segment.len, bio->iter.pos, kp_bio_handle(bio));
+	} else {
+		hold_request(aio, kp_request_new(&aio->requests, bio));
+	}
 	kp_device_started(device, !device->in_flight);
 	kp_device_unlock(device);
 }
 
-/* The first @nr held requests are held no more. With the device locked. */
+/* The first @nr held iocbs are free again. With the device locked. */
 static void take_held(struct aio_device *aio, unsigned int nr)
 {
 	aio->nr_held -= nr;
-	if (aio->nr_held)
-		memmove(aio->held, aio->held + nr, aio->nr_held * sizeof(*aio->held));
+	for (unsigned int i = 0; i < aio->nr_held; i++) {
+		struct iocb *free = aio->held[i];
+
+		aio->held[i] = aio->held[i + nr];
+		aio->held[i + nr] = free;
+	}
 }
 
-/* io_submit() refused the first held request: it alone failed. With the device locked. */
-static struct aio_request *take_refused(struct aio_device *aio)
+static void finish(struct aio_device *aio, uint64_t handle, int error)
 {
-	struct aio_request *request = aio->held[0]->data;
+	struct kp_request *request;
 
-	take_held(aio, 1);
-	return request;
+	kp_device_lock(&aio->device);
+	request = kp_handle_request(&aio->requests, handle);
+	kp_device_unlock(&aio->device);
+	kp_request_finish(&aio->device, &aio->requests, request, error);
 }
 
 static void aio_flush(struct kp_stage *stage)
@@ -108,20 +118,23 @@ static void aio_flush(struct kp_stage *stage)
 	bool more;
 
 	do {
-		struct aio_request *refused = NULL;
+		uint64_t refused = 0;
 		int ret = 0;
 
 		kp_device_lock(&aio->device);
 		if (aio->nr_held)
 			ret = io_submit(aio->context, aio->nr_held, aio->held);
-		if (ret > 0)
+		if (ret > 0) {
 			take_held(aio, ret);
-		else if (ret < 0 && ret != -EAGAIN && ret != -EINTR)
-			refused = take_refused(aio);
+		} else if (ret < 0 && ret != -EAGAIN && ret != -EINTR) {
+			/* The first one alone has failed. */
+			refused = (uintptr_t)aio->held[0]->data;
+			take_held(aio, 1);
+		}
 		more = aio->nr_held;
 		kp_device_unlock(&aio->device);
 		if (refused)
-			kp_request_finish(&aio->device, &aio->requests, &refused->request, ret);
+			finish(aio, refused, ret);
 		else if (ret == -EAGAIN)
 			usleep(10); /* the kernel is out of requests */
 	} while (more);
@@ -129,10 +142,10 @@ static void aio_flush(struct kp_stage *stage)
 
 static void arm_wake(struct aio_device *aio)
 {
-	struct iocb *iocb = &aio->wake.iocb;
+	struct iocb wake, *iocb = &wake;
 
 	io_prep_poll(iocb, aio->device.wake_fd, POLLIN);
-	iocb->data = &aio->wake;
+	iocb->data = WAKE;
 	io_submit(aio->context, 1, &iocb);
 }
 
@@ -145,21 +158,39 @@ static void take_wake(struct aio_device *aio)
 	arm_wake(aio);
 }
 
-/* One completion. Return: requests ended, 0 or 1. */
-static unsigned int complete(struct aio_device *aio, struct aio_request *aio_request, long result)
+/* A transfer that did not do all of it. Return: requests ended, 0 or 1. */
+static __attribute__((noinline)) unsigned int go_on(struct aio_device *aio, uint64_t handle,
+						    int64_t result)
 {
-	struct kp_request *request = &aio_request->request;
+	struct kp_device *device = &aio->device;
+	struct kp_request *request;
+	bool more;
 	int error;
 
-	if (!kp_transfer_more(request->bio->op, request->bytes, &request->done, result, &error)) {
-		kp_request_finish(&aio->device, &aio->requests, request, error);
-		return 1;
+	kp_device_lock(device);
+	request = kp_handle_request(&aio->requests, handle);
+	more = kp_transfer_more(request->bio->op, request->bytes, &request->done, result, &error);
+	if (more)
+		hold_request(aio, request);
+	kp_device_unlock(device);
+	if (more) {
+		aio_flush(&device->stage);
+		return 0;
 	}
-	kp_device_lock(&aio->device);
-	hold(aio, aio_request);
-	kp_device_unlock(&aio->device);
-	aio_flush(&aio->device.stage);
-	return 0;
+	kp_request_finish(device, &aio->requests, request, error);
+	return 1;
+}
+
+/* One completion. Return: requests ended, 0 or 1. */
+static unsigned int complete(struct aio_device *aio, uint64_t handle, int64_t result)
+{
+	struct kp_bio *bio = kp_handle_whole(handle, result);
+
+	if (!bio)
+		return go_on(aio, handle, result);
+	kp_bio_endio(bio);
+	kp_device_ended(&aio->device, 1);
+	return 1;
 }
 
 static int aio_reap(struct kp_device *device, unsigned int min, const struct timespec *timeout)
@@ -186,13 +217,13 @@ static int aio_reap(struct kp_device *device, unsigned int min, const struct tim
 		}
 		kp_device_fence(device);
 		for (int i = 0; i < ret; i++) {
-			struct aio_request *request = aio->events[i].data;
+			uint64_t handle = (uintptr_t)aio->events[i].data;
 
-			if (request == &aio->wake) {
+			if (handle == WAKE) {
 				take_wake(aio);
 				woken = true;
 			} else {
-				ended += complete(aio, request, (long)aio->events[i].res);
+				ended += complete(aio, handle, (int64_t)aio->events[i].res);
 			}
 		}
 	} while (ended < min && ret > 0 && !woken);
@@ -209,10 +240,13 @@ static int aio_init(struct kp_stage *stage, const struct kp_stage_config *stage_
 	(void)stage_config;
 	(void)config;
 	aio->held = calloc(depth, sizeof(*aio->held));
+	aio->iocbs = calloc(depth, sizeof(*aio->iocbs));
 	aio->events = calloc(depth + 1, sizeof(*aio->events));
-	if (!aio->held || !aio->events)
+	if (!aio->held || !aio->iocbs || !aio->events)
 		return -ENOMEM;
-	ret = kp_requests_init(&aio->requests, sizeof(struct aio_request), depth);
+	for (unsigned int i = 0; i < depth; i++)
+		aio->held[i] = &aio->iocbs[i];
+	ret = kp_requests_init(&aio->requests, depth);
 	if (!ret)
 		ret = io_setup(depth + 1, &aio->context);
 	if (ret == -EAGAIN)
@@ -231,6 +265,7 @@ static void aio_exit(struct kp_stage *stage)
 		io_destroy(aio->context);
 	kp_requests_exit(&aio->requests);
 	free(aio->held);
+	free(aio->iocbs);
 	free(aio->events);
 }
 

@@ -2,10 +2,10 @@
 /* Requests in flight. See request.h. */
 #include "request.h"
 
-int kp_requests_init(struct kp_requests *requests, size_t size, unsigned int depth)
+int kp_requests_init(struct kp_requests *requests, unsigned int depth)
 {
 	/* Guarded by the device's lock, not by the pools' own. */
-	int ret = kp_pool_init(&requests->requests, size, depth, false);
+	int ret = kp_pool_init(&requests->requests, sizeof(struct kp_request), depth, false);
 
 	if (ret)
 		return ret;
@@ -18,22 +18,23 @@ void kp_requests_exit(struct kp_requests *requests)
 	kp_pool_exit(&requests->iovs);
 }
 
-void *kp_request_begin(struct kp_device *device, struct kp_requests *requests, struct kp_bio *bio)
+struct kp_request *kp_request_new(struct kp_requests *requests, struct kp_bio *bio)
 {
-	struct kp_request *request;
+	/* There is one for each that can be in flight. */
+	struct kp_request *request = kp_pool_get(&requests->requests);
 
-	kp_device_lock(device);
-	while (!(request = kp_pool_get(&requests->requests))) {
-		kp_device_unlock(device);
-		kp_pipeline_wait(device->stage.pipeline, &device->stage);
-		kp_device_lock(device);
-	}
 	request->bio = bio;
 	request->bytes = kp_request_bytes(bio);
 	request->done = 0;
 	request->iov = bio->next || bio->nr_vecs > 1 ? kp_pool_get(&requests->iovs) : NULL;
-	kp_device_account(device, bio);
 	return request;
+}
+
+struct kp_request *kp_handle_request(struct kp_requests *requests, uint64_t handle)
+{
+	if (handle & 1)
+		return (struct kp_request *)(uintptr_t)(handle - 1);
+	return kp_request_new(requests, (struct kp_bio *)(uintptr_t)handle);
 }
 
 void kp_request_finish(struct kp_device *device, struct kp_requests *requests,
