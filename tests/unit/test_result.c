@@ -88,7 +88,7 @@ START_TEST(figures)
 	ck_assert_str_eq(run.fio_version, "fio-3.33");
 	ck_assert_uint_eq(run.nr_jobs, 3);
 	ck_assert_uint_eq(run.jobs[1].index, 1);
-	ck_assert_ptr_null(result_error(&run));
+	ck_assert_ptr_null(result_error(&run, 0));
 	ck_assert_ptr_null(result_idle(&run));
 
 	ck_assert_double_eq_tol(figure(&run, 0, NULL, 0, DIR_ALL, Q_IOPS), 250, 1e-9);
@@ -185,7 +185,7 @@ static void check_failure(const char *text, const char *reason)
 	struct run_result run;
 
 	read_good(text, &run);
-	char *failure = result_error(&run);
+	char *failure = result_error(&run, 0);
 
 	if (!failure)
 		failure = result_idle(&run);
@@ -208,6 +208,30 @@ START_TEST(failures)
 }
 END_TEST
 
+/* With continue_on_error the first error stands in the result of a fio that ended well. */
+START_TEST(errors_after_which_a_job_went_on)
+{
+	struct run_result run;
+	int error = 0;
+	char *failure;
+
+	read_good(FIO(JOB("a", "0", "5, \"total_err\": 7", READER,
+			  NO_IO) "," JOB("b", "0", "5, \"total_err\": 7", READER,
+					 NO_IO) "," JOB("c", "1", "0", READER, NO_IO)),
+		  &run);
+	ck_assert_ptr_null(result_error(&run, 0));
+	ck_assert_ptr_null(result_idle(&run));
+	ck_assert_uint_eq(result_errors(&run, 0, &error), 14);
+	ck_assert_int_eq(error, EIO);
+	ck_assert_uint_eq(result_errors(&run, 1, &error), 0);
+	/* fio says by its exit status that one of them did end. */
+	failure = result_error(&run, 1 << 8);
+	ck_assert_msg(failure && strstr(failure, "job 'a': Input/output error"), "%s", failure);
+	free(failure);
+	result_free(&run);
+}
+END_TEST
+
 /* A job that burns CPU does no I/O and that is right. */
 START_TEST(only_counted_jobs_matter)
 {
@@ -216,7 +240,7 @@ START_TEST(only_counted_jobs_matter)
 	read_good(FIO(JOB("cpu", "0", "0", NO_IO, NO_IO) "," JOB("a", "0", "0", READER, NO_IO)),
 		  &run);
 	run.jobs[0].counted = false;
-	ck_assert_ptr_null(result_error(&run));
+	ck_assert_ptr_null(result_error(&run, 0));
 	ck_assert_ptr_null(result_idle(&run));
 	/* The other job's CPU time is in the run's. */
 	run.cpu_seconds = 3;
@@ -511,6 +535,7 @@ int main(void)
 	tcase_add_test(reading, merge_agrees_with_a_plain_array);
 	tcase_add_test(reading, not_measured);
 	tcase_add_test(reading, failures);
+	tcase_add_test(reading, errors_after_which_a_job_went_on);
 	tcase_add_test(reading, only_counted_jobs_matter);
 	tcase_add_test(reading, cpu_of_the_run);
 	tcase_add_test(reading, phases_add_up);

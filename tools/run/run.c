@@ -285,7 +285,7 @@ static int judge_run(const struct fio_run *fio, int status, const char *partial,
 	if (!ret && fio->classify)
 		fio->classify(result, fio->arg);
 	/* The job's own error says more than the exit code that follows from it. */
-	*reason = ret ? NULL : result_error(result);
+	*reason = ret ? NULL : result_error(result, status);
 	if (!*reason && ret && disk_full(partial))
 		*reason = format("%s: %s", partial, strerror(ENOSPC));
 	if (!*reason && status)

@@ -480,7 +480,7 @@ static bool read_run(const struct session *session, unsigned int round, unsigned
 	if (good) {
 		session_classify(run, session);
 		run->cpu_seconds = read_cpu(session, round, slot);
-		char *failure = result_error(run);
+		char *failure = result_error(run, 0); /* or it would not be there */
 
 		if (!failure)
 			failure = result_idle(run);

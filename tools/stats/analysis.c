@@ -132,9 +132,10 @@ static void add_run(struct analysis *a, unsigned int slot, const struct run_resu
 		const struct figure all = { .group = group, .direction = DIR_ALL };
 		struct histogram h = result_histogram(run, &all);
 
-		facts[group] =
-			(struct run_facts){ result_depth(run, group), result_seconds(run, group),
-					    result_bytes(run, group) };
+		facts[group] = (struct run_facts){ .depth = result_depth(run, group),
+						   .seconds = result_seconds(run, group),
+						   .bytes = result_bytes(run, group) };
+		facts[group].errors = result_errors(run, group, &facts[group].error);
 		histogram_merge(&a->latency[variant * a->nr_groups + group], &h);
 		free(h.bins);
 	}

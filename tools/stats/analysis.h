@@ -28,6 +28,8 @@ struct run_facts {
 	double depth;
 	double seconds;
 	double bytes;
+	uint64_t errors; /* after which its jobs went on */
+	int error;	 /* one of them, a positive errno */
 };
 
 struct analysis {

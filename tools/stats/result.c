@@ -80,6 +80,7 @@ static void read_job(const json_t *object, struct job_result *job)
 	job->name = xstrdup(name ? name : "");
 	job->group = json_integer_value(json_object_get(object, "groupid"));
 	job->error = json_integer_value(json_object_get(object, "error"));
+	job->errors = json_integer_value(json_object_get(object, "total_err"));
 	job->counted = true;
 	job->depth = read_depth(json_object_get(object, "iodepth_level"));
 	for (int d = 0; d < NR_DIRECTIONS; d++)
@@ -184,12 +185,13 @@ static char *line_with(const char *text, const char *word)
 	return format("%.*s", (int)strcspn(at, "\n"), at);
 }
 
-char *result_error(const struct run_result *run)
+char *result_error(const struct run_result *run, int status)
 {
 	for (size_t i = 0; i < run->nr_jobs; i++) {
 		const struct job_result *job = &run->jobs[i];
 
-		if (job->error)
+		/* With continue_on_error fio reports the first one that it went on after. */
+		if (job->error && (status || !job->errors))
 			return format("job '%s': %s (error %d)", job->name, strerror(job->error),
 				      job->error);
 	}
@@ -410,6 +412,21 @@ double result_depth(const struct run_result *run, unsigned int group)
 		if (run->jobs[i].counted && run->jobs[i].group == group)
 			depth += run->jobs[i].depth;
 	return depth;
+}
+
+uint64_t result_errors(const struct run_result *run, unsigned int group, int *error)
+{
+	uint64_t errors = 0;
+
+	for (size_t i = 0; i < run->nr_jobs; i++) {
+		const struct job_result *job = &run->jobs[i];
+
+		if (!job->counted || job->group != group || !job->errors)
+			continue;
+		errors += job->errors;
+		*error = job->error;
+	}
+	return errors;
 }
 
 uint64_t result_bytes(const struct run_result *run, unsigned int group)

@@ -41,6 +41,7 @@ struct job_result {
 	unsigned int group; /* stonewall group */
 	unsigned int index; /* among the jobs of this name in this group */
 	int error;	    /* positive errno */
+	uint64_t errors;    /* of I/Os, after which it went on (continue_on_error) */
 	bool counted; /* its engine does I/O that is compared; set by the caller, true at first */
 	bool phases;  /* set by the caller: it read back what it wrote when all was written */
 	const char *after; /* set by the caller: the job that it waited for, or NULL; not owned */
@@ -65,10 +66,11 @@ void result_free(struct run_result *run);
 
 /*
  * Did every job run to its end? Both return NULL, or the reason why not, one line, which the caller
- * frees. The first: an error, or 'got signal'. The second, for when fio found nothing wrong: a
+ * frees. The first: an error that ended a job, or 'got signal'; @status is fio's exit status, for
+ * an error after which a job went on does not end fio with one. The second, for when fio found nothing wrong: a
  * counted job without I/O or without runtime.
  */
-char *result_error(const struct run_result *run);
+char *result_error(const struct run_result *run, int status);
 char *result_idle(const struct run_result *run);
 
 enum quantity {
@@ -114,6 +116,12 @@ double histogram_percentile(const struct histogram *histogram, double percentile
 
 /* The mean depth that the counted jobs of a group kept, summed over them; 0 when unknown. */
 double result_depth(const struct run_result *run, unsigned int group);
+
+/*
+ * The I/Os of the counted jobs of a group that failed and after which the job went on. *@error: the
+ * first one's positive errno, of some job that has one.
+ */
+uint64_t result_errors(const struct run_result *run, unsigned int group, int *error);
 
 /* All bytes that the counted jobs of a group moved. */
 uint64_t result_bytes(const struct run_result *run, unsigned int group);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "warnings.h"
 
@@ -80,6 +81,34 @@ static void warn_short(struct analysis *a, unsigned int group)
 	}
 }
 
+/* I/Os that failed and after which the job went on, as continue_on_error asks. */
+static void warn_errors(struct analysis *a, unsigned int group, unsigned int variant)
+{
+	uint64_t errors = 0;
+	unsigned int runs = 0;
+	int error = 0;
+
+	for (unsigned int round = 0; round < a->rounds; round++) {
+		for (unsigned int slot = 0; slot < session_slots(a->session); slot++) {
+			const struct run_facts *facts = &analysis_facts(a, round, slot)[group];
+
+			if (session_slot_variant(a->session, slot) != variant)
+				continue;
+			runs++;
+			errors += facts->errors;
+			error = facts->errors ? facts->error : error;
+		}
+	}
+	if (!errors)
+		return;
+	char *where = in_group(a, group);
+
+	lines_add(&a->warnings, "%s: %llu I/Os failed in %u runs%s and the jobs went on: %s",
+		  variant_text(a, variant), (unsigned long long)errors, runs, where,
+		  strerror(error));
+	free(where);
+}
+
 static void warn_noise(struct analysis *a, unsigned int group)
 {
 	double band = analysis_aa_band(a, group);
@@ -144,6 +173,8 @@ void warnings_add(struct analysis *a)
 		warn_depth(a, group);
 		warn_short(a, group);
 		warn_noise(a, group);
+		for (unsigned int v = 0; v < a->session->nr_variants; v++)
+			warn_errors(a, group, v);
 	}
 	warn_dependence(a);
 	warn_inside_noise(a);
