@@ -41,7 +41,9 @@ struct kp_device {
 	pthread_mutex_t lock;
 	/* With lock: the owner ended requests; for waiting threads but the owner. */
 	pthread_cond_t progress;
-	unsigned int progress_seq;
+	unsigned int progress_seq; /* atomic; of a shared device: changes when requests end */
+	unsigned int owner_seen;   /* the progress_seq that the owner saw last */
+	bool owner_sleeps;	   /* atomic; the owner must be woken when requests end */
 	unsigned int waiting; /* such threads: each request that ends may be what one waits for */
 };
 
@@ -162,9 +164,19 @@ static inline void kp_device_started(struct kp_device *device, bool news)
 
 /*
  * kp_device_ended - @nr requests left the device, their slots and bios are free: adjusts in_flight,
- * wakes who waits for any of that.
+ * wakes the threads, and the owner, that wait for any of that. Any thread.
  */
 void kp_device_ended(struct kp_device *device, unsigned int nr);
+
+/*
+ * kp_device_ended_inside - a request ended inside submit and never was in flight. Any thread that
+ * may submit.
+ */
+static inline void kp_device_ended_inside(struct kp_device *device)
+{
+	if (device->shared)
+		kp_device_ended(device, 0);
+}
 
 /*
  * kp_transfer_more - what to do after the kernel moved @result bytes at @done of @bytes.

@@ -251,22 +251,47 @@ static unsigned int device_in_flight(struct kp_pipeline *pl)
 	return __atomic_load_n(&pl->device->in_flight, __ATOMIC_RELAXED);
 }
 
-/* End @min requests, as far as there are any. Like reap of a device, whatever the device. */
+/*
+ * The owner is about to sleep. Return: false when a request has ended since the owner asked last:
+ * the flush before this wait, or another thread, may have ended what the owner waits for.
+ */
+static bool owner_may_sleep(struct kp_pipeline *pl)
+{
+	struct kp_device *device = pl->device;
+	unsigned int seq;
+
+	/* Sequentially consistent, as in kp_device_ended(): one of the two sees the other. */
+	__atomic_store_n(&device->owner_sleeps, true, __ATOMIC_SEQ_CST);
+	seq = __atomic_load_n(&device->progress_seq, __ATOMIC_SEQ_CST);
+	if (seq == device->owner_seen)
+		return true;
+	device->owner_seen = seq;
+	return false;
+}
+
+/*
+ * End @min requests, as far as there are any. Like reap of a device, whatever the device. The
+ * caller has flushed the stages that may hold what it waits for.
+ */
 static int reap_device(struct kp_pipeline *pl, unsigned int min, const struct timespec *timeout)
 {
-	unsigned int in_flight = device_in_flight(pl);
+	unsigned int in_flight;
 	int ret = 0;
 
+	if (min && pl->shared && !owner_may_sleep(pl))
+		min = 0;
+	in_flight = device_in_flight(pl);
 	if (in_flight && pl->device->ops->reap) {
 		ret = pl->device->ops->reap(pl->device, kp_min(min, in_flight), timeout);
 	} else if (min && pl->shared) {
-		kp_pipeline_flush(pl, NULL); /* what is held, nobody else would hand on */
-		if (!device_in_flight(pl) && !__atomic_load_n(&pl->posted, __ATOMIC_RELAXED) &&
+		if (!__atomic_load_n(&pl->posted, __ATOMIC_RELAXED) &&
 		    !__atomic_load_n(&pl->deferred, __ATOMIC_RELAXED))
 			wait_posted(pl, timeout);
 	} else if (min && !__atomic_load_n(&pl->deferred, __ATOMIC_RELAXED)) {
 		ret = -EAGAIN;
 	}
+	if (pl->shared)
+		__atomic_store_n(&pl->device->owner_sleeps, false, __ATOMIC_RELAXED);
 	drain(pl);
 	return ret;
 }
@@ -429,16 +454,18 @@ int kp_reap(struct kp_pipeline *pl, unsigned int min, unsigned int max,
 		}
 	}
 	while (ready < min) {
+		/* What is not in the device a stage may hold. The flush may end it. */
+		if (!device_in_flight(pl)) {
+			kp_pipeline_flush(pl, NULL);
+			ready = pl->done_tail - pl->done_head;
+			if (ready >= min)
+				break;
+		}
 		ret = reap_device(pl, min - ready, timeout ? &left : NULL);
 		ready = pl->done_tail - pl->done_head;
-		if (ret == -EAGAIN && ready < min) {
-			/* Not in the device: some stage still holds them. */
-			kp_pipeline_flush(pl, NULL);
-			if (!device_in_flight(pl) && ready == pl->done_tail - pl->done_head)
-				break;
-			continue;
-		}
-		if (ret < 0 && ret != -EAGAIN)
+		if (ret == -EAGAIN)
+			break; /* nothing is left that could end */
+		if (ret < 0)
 			return ret;
 		if (timeout) {
 			uint64_t now = kp_now_ns();

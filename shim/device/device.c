@@ -29,10 +29,13 @@ void kp_device_ended(struct kp_device *device, unsigned int nr)
 	kp_device_lock(device);
 	kp_device_add_in_flight(device, -(int)nr);
 	if (device->shared) {
-		device->progress_seq++;
+		__atomic_fetch_add(&device->progress_seq, 1, __ATOMIC_SEQ_CST);
 		pthread_cond_broadcast(&device->progress);
 	}
 	kp_device_unlock(device);
+	if (device->shared && __atomic_load_n(&device->owner_sleeps, __ATOMIC_SEQ_CST) &&
+	    !kp_pipeline_owned(device->stage.pipeline))
+		kp_pipeline_wake(device->stage.pipeline);
 }
 
 unsigned int kp_request_iov(const struct kp_device *device, const struct kp_bio *bio, uint64_t skip,
@@ -156,7 +159,9 @@ static int sync_call(const struct kp_bio *bio)
 
 void kp_device_sync(struct kp_bio *bio)
 {
+	struct kp_device *device = bio->file->pipeline->device;
 	int error = sync_call(bio);
 
 	kp_request_end(bio, error ? 0 : bio->iter.size, error);
+	kp_device_ended_inside(device);
 }

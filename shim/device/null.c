@@ -399,6 +399,7 @@ static void null_submit(struct kp_stage *stage, struct kp_bio *bio)
 	if (!null->timed) {
 		kp_device_unlock(device);
 		end_request(&request);
+		kp_device_ended_inside(device);
 		return;
 	}
 	request.deadline = deadline_of(null, bio);
@@ -409,6 +410,7 @@ static void null_submit(struct kp_stage *stage, struct kp_bio *bio)
 		while (kp_now_ns() < request.deadline)
 			wait_until(null, request.deadline, true);
 		end_request(&request);
+		kp_device_ended_inside(device);
 	}
 }
 

@@ -61,6 +61,7 @@ static __attribute__((noinline)) void go_on(struct kp_device *device, struct kp_
 		ret = transfer(bio, iov, nr, bio->iter.pos + done);
 	}
 	kp_request_end(bio, done, error);
+	kp_device_ended_inside(device);
 }
 
 static void psync_submit(struct kp_stage *stage, struct kp_bio *bio)
@@ -82,6 +83,7 @@ static void psync_submit(struct kp_stage *stage, struct kp_bio *bio)
 				     bio->op);
 		if (ret == (ssize_t)bio->iter.size) {
 			kp_bio_endio(bio);
+			kp_device_ended_inside(device);
 			return;
 		}
 	}

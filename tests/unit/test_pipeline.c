@@ -15,6 +15,7 @@ enum way {
 	COMPLETES, /* the thread ends it, nothing reaches the device */
 	DEFERS,	   /* the thread has the owner hand it on */
 	NR_WAYS,
+	HOLDS = NR_WAYS, /* the stage holds the bio until it is flushed; needs no asynchronous device */
 };
 
 struct worker {
@@ -31,8 +32,9 @@ struct worker {
 
 static unsigned int worker_needs(const struct kp_stage_config *config)
 {
-	(void)config;
-	return KP_NEEDS_SHARED | KP_NEEDS_ASYNC_DEVICE;
+	bool holds = *(const enum way *)config->options == HOLDS;
+
+	return KP_NEEDS_SHARED | (holds ? 0 : KP_NEEDS_ASYNC_DEVICE);
 }
 
 static void submit_below(struct kp_stage *stage, struct kp_bio *bio)
@@ -129,6 +131,11 @@ static void worker_submit(struct kp_stage *stage, struct kp_bio *bio)
 {
 	struct worker *worker = kp_container_of(stage, struct worker, stage);
 
+	if (worker->way == HOLDS) {
+		bio->next = worker->queue;
+		worker->queue = bio;
+		return;
+	}
 	if (worker->way != COMPLETES && bio->iter.pos / BLOCK % 2) {
 		submit_below(stage, bio);
 		return;
@@ -140,12 +147,26 @@ static void worker_submit(struct kp_stage *stage, struct kp_bio *bio)
 	pthread_mutex_unlock(&worker->lock);
 }
 
+static void worker_flush(struct kp_stage *stage)
+{
+	struct worker *worker = kp_container_of(stage, struct worker, stage);
+
+	while (worker->way == HOLDS && worker->queue) {
+		struct kp_bio *bio = worker->queue;
+
+		worker->queue = bio->next;
+		bio->next = NULL;
+		submit_below(stage, bio);
+	}
+}
+
 static const struct kp_stage_ops worker_ops = {
 	.name = "worker",
 	.size = sizeof(struct worker),
 	.needs = worker_needs,
 	.init = worker_init,
 	.submit = worker_submit,
+	.flush = worker_flush,
 	.exit = worker_exit,
 };
 
@@ -465,6 +486,37 @@ START_TEST(shared_submit_wait)
 }
 END_TEST
 
+/*
+ * A flush may end what the caller waits for, on a synchronous device at once: no wait sleeps then.
+ * Each sleep would take 100 ms, or would not end at all.
+ */
+START_TEST(flush_ends_a_wait)
+{
+	enum { TOTAL = 300 };
+	enum way way = HOLDS;
+	uint64_t begun;
+	struct kp_io io;
+
+	begin(unit_backends[_i]);
+	unit_add_stage(&test.unit, &worker_policy, &worker_variant, &way);
+	start();
+	ck_assert_str_eq(test.unit.pl->device->ops->stage.name, unit_backends[_i]);
+	begun = kp_now_ns();
+	for (int i = 0; i < TOTAL; i++) {
+		ck_assert_int_eq(unit_io(&test.unit, &io, KP_OP_READ, test.file, i % 4 * BLOCK,
+					 test.memory, BLOCK),
+				 0);
+		ck_assert_int_eq(submit(0), 0);
+		ck_assert_int_eq(submit(1), 0);
+		ck_assert_int_eq(kp_reap(test.unit.pl, 2, 2, NULL), 2);
+		ck_assert_int_eq(unit_io(&test.unit, &io, KP_OP_FDATASYNC, test.file, 0, NULL, 0),
+				 0);
+	}
+	ck_assert_uint_lt(kp_now_ns() - begun, TOTAL * 50 * MS);
+	end();
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("pipeline");
@@ -482,6 +534,7 @@ int main(void)
 	tcase_add_loop_test(tcase, shared, 0, NR_BACKENDS * NR_WAYS * 2);
 	tcase_add_loop_test(tcase, posts_end_a_wait, 0, NR_BACKENDS);
 	tcase_add_loop_test(tcase, shared_submit_wait, 0, NR_BACKENDS * NR_WAYS);
+	tcase_add_loop_test(tcase, flush_ends_a_wait, 0, NR_BACKENDS);
 	suite_add_tcase(suite, tcase);
 	return unit_run(suite);
 }
