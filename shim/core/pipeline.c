@@ -607,12 +607,14 @@ static int add_stages(struct kp_pipeline *pl, const struct kp_pipeline_config *c
 		struct kp_stage *stage = pl->stages[i - 1];
 		bool policy = i - 1 < config->nr_stages;
 
+		stage->initialized = true;
 		if (stage->ops->init)
 			ret = stage->ops->init(stage, policy ? &config->stages[i - 1] : NULL,
 					       config);
 	}
 	if (!ret && pl->nr_stages == 1 && !pl->shared)
 		pl->transfer = pl->device->transfer;
+	pl->complete = !ret;
 	return ret;
 }
 
@@ -704,14 +706,15 @@ int kp_pipeline_destroy(struct kp_pipeline *pl)
 	int ret;
 
 	kp_pipeline_adopt(pl);
-	if (pl->device)
+	/* A pipeline that could not be made has had no I/O, and its device may have no interface. */
+	if (pl->complete)
 		kp_pipeline_drain(pl);
 	while (pl->files)
 		kp_file_close(pl->files);
 	for (unsigned int i = 0; i < pl->nr_stages; i++) {
 		struct kp_stage *stage = pl->stages[i];
 
-		if (stage->ops->exit)
+		if (stage->initialized && stage->ops->exit)
 			stage->ops->exit(stage);
 		if (pl->device && stage == &pl->device->stage) {
 			pthread_mutex_destroy(&pl->device->lock);

@@ -32,6 +32,7 @@ struct kp_pipeline {
 	unsigned int depth;
 	bool synchronous;
 	bool shared;
+	bool complete;	   /* every stage could be set up */
 	int error;	   /* of what stages did on their own; kp_pipeline_destroy() returns it */
 	const void *owner; /* address of a thread-local variable of the owner */
 

@@ -14,6 +14,7 @@ struct kp_stage {
 	const struct kp_variant *variant;
 	uint64_t *counters; /* this stage's own, in the pipeline's slot */
 	unsigned int index; /* position in the pipeline; file->stage_data[index] is ours */
+	bool initialized;   /* init was called, and exit will be */
 };
 
 /* What a stage needs of the pipeline around it; known after init. */
@@ -77,7 +78,10 @@ struct kp_stage_ops {
 			   uint64_t len);
 	/* Derived counters are brought up to date. Optional. */
 	void (*stats)(struct kp_stage *stage);
-	/* Free everything; also called after a failed init. Optional. */
+	/*
+	 * Free everything. Also called after an init that failed half-way, but not for a stage
+	 * whose init was never called. Optional.
+	 */
 	void (*exit)(struct kp_stage *stage);
 };
 

@@ -299,6 +299,20 @@ static int make_ring(struct uring_device *uring, unsigned int entries)
 	return ret;
 }
 
+/* What a user can do about the error of io_uring_setup(). */
+static const char *remedy(int error)
+{
+	switch (error) {
+	case -EMFILE:
+	case -ENFILE:
+		return "raise 'ulimit -n' or fs.file-max, or give fewer jobs";
+	case -ENOMEM:
+		return "raise 'ulimit -l', or give a smaller iodepth=";
+	default:
+		return "see kernel.io_uring_disabled, or give backend=libaio";
+	}
+}
+
 static int uring_init(struct kp_stage *stage, const struct kp_stage_config *stage_config,
 		      const struct kp_pipeline_config *config)
 {
@@ -312,8 +326,8 @@ static int uring_init(struct kp_stage *stage, const struct kp_stage_config *stag
 	if (!ret)
 		ret = make_ring(uring, depth + 1);
 	if (ret) {
-		kp_log("backend=io_uring: no ring of %u entries: %s; see kernel.io_uring_disabled",
-		       depth, strerror(-ret));
+		kp_log("backend=io_uring: no ring of %u entries: %s; %s", depth, strerror(-ret),
+		       remedy(ret));
 		return ret;
 	}
 	uring->files_registered = !io_uring_register_files_sparse(&uring->ring, REGISTERED_FILES);

@@ -248,10 +248,13 @@ static int aio_init(struct kp_stage *stage, const struct kp_stage_config *stage_
 		aio->held[i] = &aio->iocbs[i];
 	ret = kp_requests_init(&aio->requests, depth);
 	if (!ret)
-		ret = io_setup(depth + 1, &aio->context);
+		ret = io_setup(depth + 1, &aio->context); /* 0 or -errno */
 	if (ret == -EAGAIN)
 		kp_log("backend=libaio: %u requests are more than fs.aio-max-nr leaves, raise it",
 		       depth);
+	else if (ret)
+		kp_log("backend=libaio: no context for %u requests: %s; give backend=psync", depth,
+		       strerror(-ret));
 	if (!ret && aio->device.wake_fd >= 0)
 		arm_wake(aio);
 	return ret;
