@@ -326,6 +326,7 @@ static int create_pipeline(struct thread_data *td, struct job *job)
 		return ret; /* not here: set-up has asked the same */
 	config.nr_stages = plan.nr_stages;
 	device_config(td, &config.device);
+	config.device.sync_range_flags = td->o.sync_file_range;
 	config.slot = job->slot = fill_slot(td, &plan);
 	if (!job->slot)
 		return -ENOMEM;
@@ -417,11 +418,12 @@ static int adaptor_io_u_init(struct thread_data *td, struct io_u *io_u)
 	struct kp_io *io = aligned_alloc(64, (sizeof(*io) + 63) / 64 * 64);
 
 	(void)td;
+	/* fio calls io_u_free all the same, and engine_data shares its memory with index. */
+	io_u->engine_data = io;
 	if (!io)
 		return 1;
 	memset(io, 0, sizeof(*io));
 	io->private = io_u;
-	io_u->engine_data = io;
 	return 0;
 }
 
@@ -636,6 +638,23 @@ static inline enum fio_q_status transfer(struct job *job, struct io_u *io_u, str
 	return transfer_failed(job, io_u, ret);
 }
 
+/*
+ * fio looks at the error of a sync only where queue() completes the sync. Its own asynchronous
+ * engines do trims inside queue() as well, and its bookkeeping of verify relies on that.
+ */
+static bool ends_inside_queue(const struct io_u *io_u)
+{
+	return ddir_sync(io_u->ddir) || io_u->ddir == DDIR_TRIM;
+}
+
+/* fio syncs the range that was written since the last sync. Nothing written: nothing to do. */
+static bool is_empty_range(const struct io_u *io_u)
+{
+	const struct fio_file *f = io_u->file;
+
+	return io_u->ddir == DDIR_SYNC_FILE_RANGE && f->first_write == f->last_write;
+}
+
 /* Any io_u but a read or write that a synchronous job does itself. */
 static __attribute__((noinline)) enum fio_q_status queue_io(struct thread_data *td, struct job *job,
 							    struct io_u *io_u)
@@ -650,13 +669,23 @@ static __attribute__((noinline)) enum fio_q_status queue_io(struct thread_data *
 	}
 	if (job->synchronous && io_u->ddir <= DDIR_WRITE)
 		return transfer(job, io_u, file);
+	/* As fio's own engines: fio then commits, and reaps, before it comes with the trim again. */
+	if (io_u->ddir == DDIR_TRIM && job->nr_queued)
+		return FIO_Q_BUSY;
 	prepare(io, file, io_u);
-	/* fio looks at the error of a sync only where queue() completes it. */
-	if (job->synchronous || ddir_sync(io_u->ddir)) {
+	if (job->synchronous || ends_inside_queue(io_u)) {
 		if (job->nr_queued)
 			adaptor_commit(td);
+		if (is_empty_range(io_u)) {
+			io_u->error = 0;
+			return FIO_Q_COMPLETED;
+		}
 		kp_submit_wait(job->pipeline, io);
 		set_result(job, io_u, io);
+		if (io_u->ddir == DDIR_TRIM && !job->synchronous) {
+			io_u_mark_submit(td, 1);
+			io_u_mark_complete(td, 1);
+		}
 		return FIO_Q_COMPLETED;
 	}
 	if (kp_submit(job->pipeline, io))
@@ -835,7 +864,7 @@ static void report(void)
 
 static struct ioengine_ops ops = {
 	.version = FIO_IOOPS_VERSION,
-	.flags = FIO_RAWIO | FIO_ASYNCIO_SETS_ISSUE_TIME,
+	.flags = FIO_RAWIO | FIO_ASYNCIO_SETS_ISSUE_TIME | FIO_ASYNCIO_SYNC_TRIM,
 	.setup = adaptor_setup,
 	.init = adaptor_init,
 	.post_init = adaptor_post_init,

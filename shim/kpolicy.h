@@ -431,6 +431,8 @@ struct kp_device_config {
 	const char *backend; /* a name of kp_backends */
 	struct kp_limit_options limits;
 	struct kp_null_options null;
+	/* Flags of sync_file_range(2) for KP_OP_SYNC_RANGE; 0: all three, write and wait. */
+	unsigned int sync_range_flags;
 	const char *fault; /* for tests: "corrupt", "error:N", "short:N"; NULL: none */
 };
 

@@ -134,6 +134,16 @@ static int discard(const struct kp_bio *bio)
 	return ret ? -errno : 0;
 }
 
+static int sync_range(const struct kp_bio *bio)
+{
+	unsigned int flags = bio->file->pipeline->device->config.sync_range_flags;
+
+	if (!flags)
+		flags = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
+			SYNC_FILE_RANGE_WAIT_AFTER;
+	return sync_file_range(bio->file->fd, bio->iter.pos, bio->iter.size, flags);
+}
+
 static int sync_call(const struct kp_bio *bio)
 {
 	int fd = bio->file->fd;
@@ -149,9 +159,7 @@ static int sync_call(const struct kp_bio *bio)
 		ret = fdatasync(fd);
 		break;
 	case KP_OP_SYNC_RANGE:
-		ret = sync_file_range(fd, bio->iter.pos, bio->iter.size,
-				      SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE |
-					      SYNC_FILE_RANGE_WAIT_AFTER);
+		ret = sync_range(bio);
 		break;
 	}
 	return ret ? -errno : 0;
