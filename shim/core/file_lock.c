@@ -22,6 +22,13 @@ int kp_file_lock(int fd, enum kp_file_lock_use use, uint32_t id)
 	return fcntl(fd, F_OFD_SETLK, &lock) ? -errno : 0;
 }
 
+void kp_file_unlock(int fd, enum kp_file_lock_use use, uint32_t id)
+{
+	struct flock lock = make_lock(F_UNLCK, use, id, id);
+
+	fcntl(fd, F_OFD_SETLK, &lock);
+}
+
 bool kp_file_locked(int fd, enum kp_file_lock_use use, uint32_t first, uint32_t last)
 {
 	struct flock lock = make_lock(F_WRLCK, use, first, last);

@@ -41,6 +41,9 @@ static inline uint64_t kp_file_lock_offset(enum kp_file_lock_use use, uint32_t i
  */
 int kp_file_lock(int fd, enum kp_file_lock_use use, uint32_t id);
 
+/* kp_file_unlock - give the lock back while the open file stays. */
+void kp_file_unlock(int fd, enum kp_file_lock_use use, uint32_t id);
+
 /**
  * kp_file_locked - does another open file hold a lock of @use for an id from @first to @last?
  *

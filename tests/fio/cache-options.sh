@@ -29,8 +29,8 @@ disagree 'nr_to_write=[0-9]*: another job has [0-9]*' '--filename=f' '--filename
 disagree 'wrap_fault=[01]: another job has [01]' '--filename=f' '--filename=g --wrap_fault=1'
 disagree 'mapped=[a-z]*: another job has it' '--filename=f' '--filename=f --mapped=all'
 fio_refused 'in a page cache of its own' --name=a --ioengine="$(engine writeback)" --rw=write \
-	--size=4m --filename=f --rate=1m --exitall_on_error --name=b --ioengine="$(engine blocksize)" --rw=write \
-	--size=4m --filename=f --rate=1m --exitall_on_error --startdelay=0.2
+	--size=16m --filename=f --rate=1m --exitall_on_error --name=b --ioengine="$(engine blocksize)" --rw=write \
+	--size=16m --filename=f --rate=1m --exitall_on_error --startdelay=0.2
 
 # of NAME COUNTER: of one job
 of() { jq -e ".jobs[] | select(.name == \"$1\") | .$2" "$KP_TMP/c.json"; }

@@ -405,6 +405,7 @@ START_TEST(test_sync_killed)
 
 		if (cache_join(cache(), &limits, 0, &user))
 			_exit(1);
+		cache_touch_file(cache(), cache()->files[0], user);
 		start_writeback_page(&claim, user);
 		kill(getpid(), SIGSTOP);
 		_exit(2);

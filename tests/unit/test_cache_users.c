@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 
+#include "core/file_lock.h"
 #include "unit_cache.h"
 
 static unsigned char buffer[MIB] __attribute__((aligned(4096)));
@@ -594,6 +595,282 @@ START_TEST(test_unlinked)
 }
 END_TEST
 
+/* ---- names that change --------------------------------------------------------------------- */
+
+enum name_change {
+	NAME_RENAMED,
+	NAME_FOLDER_RENAMED,
+	NAME_ONE_OF_TWO_LINKS,
+	NAME_SYMLINK_SWAPPED,
+	NAME_REPLACED, /* another file has the name by now */
+	NAME_ONLY_LINK,
+	NR_NAME_CHANGES,
+};
+
+static const char *const name_changes[] = {
+	"renamed",	   "folder renamed", "one of two links removed",
+	"symlink swapped", "replaced",	     "only link removed",
+};
+
+/* The names of one file: the job opens 'opened', and the file is found at 'found' afterwards. */
+struct names {
+	char folder[600], moved[600], opened[700], other[700], found[700];
+};
+
+static void make_names(struct names *n, enum name_change change)
+{
+	snprintf(n->folder, sizeof(n->folder), "%s", unit_path("names"));
+	snprintf(n->moved, sizeof(n->moved), "%s", unit_path("moved"));
+	snprintf(n->opened, sizeof(n->opened), "%s/file", n->folder);
+	snprintf(n->other, sizeof(n->other), "%s/other", n->folder);
+	snprintf(n->found, sizeof(n->found), "%s/%s",
+		 change == NAME_FOLDER_RENAMED ? n->moved : n->folder,
+		 change == NAME_FOLDER_RENAMED ? "file" : "other");
+	ck_assert_int_eq(mkdir(n->folder, 0700), 0);
+	if (change == NAME_SYMLINK_SWAPPED) {
+		unit_make_file(n->other, data, 0);
+		ck_assert_int_eq(symlink(n->other, n->opened), 0);
+	} else {
+		unit_make_file(n->opened, data, 0);
+	}
+	if (change == NAME_ONE_OF_TWO_LINKS)
+		ck_assert_int_eq(link(n->opened, n->other), 0);
+}
+
+static void change_names(const struct names *n, enum name_change change)
+{
+	switch (change) {
+	case NAME_RENAMED:
+		ck_assert_int_eq(rename(n->opened, n->other), 0);
+		break;
+	case NAME_FOLDER_RENAMED:
+		ck_assert_int_eq(rename(n->folder, n->moved), 0);
+		break;
+	case NAME_SYMLINK_SWAPPED:
+		ck_assert_int_eq(unlink(n->opened), 0);
+		ck_assert_int_eq(symlink("/dev/null", n->opened), 0);
+		break;
+	case NAME_REPLACED:
+		ck_assert_int_eq(rename(n->opened, n->other), 0);
+		unit_make_file(n->opened, "not mine", 8);
+		break;
+	default:
+		ck_assert_int_eq(unlink(n->opened), 0);
+	}
+}
+
+static void check_names(const struct names *n, enum name_change change)
+{
+	char byte[9] = "";
+
+	if (change == NAME_ONLY_LINK)
+		ck_assert_uint_eq(cache_totals(cache()).pages, 0);
+	else
+		check_disk(n->found, 24 * KIB);
+	if (change == NAME_REPLACED) {
+		unit_read_file(n->opened, byte, 8, 0);
+		ck_assert_str_eq(byte, "not mine");
+	}
+	unlink(n->opened);
+	unlink(n->found);
+	rmdir(n->folder);
+	rmdir(n->moved);
+}
+
+/*
+ * What was not synced gets to the file, whatever became of its name after the job closed it. Or
+ * before. When its last name is gone the data may go, as in the kernel.
+ */
+START_TEST(test_name_changes)
+{
+	enum name_change change = _i / 2;
+	bool closed_first = _i % 2;
+	struct kp_file *file;
+	struct names names;
+
+	set_up(4, "libaio");
+	make_names(&names, change);
+	unit_start(&unit);
+	file = unit_open(&unit, names.opened, O_RDWR);
+	ck_assert_int_eq(do_io(file, KP_OP_WRITE, 0, buffer, 24 * KIB), 0);
+	if (!closed_first)
+		change_names(&names, change);
+	ck_assert_int_eq(kp_file_close(file), 0);
+	if (closed_first)
+		change_names(&names, change);
+	ck_assert_msg(!kp_pipeline_destroy(unit.pl) && !unit_nr_said, "%s: %s",
+		      name_changes[change], unit_said);
+	check_names(&names, change);
+	kp_arena_destroy(unit.arena);
+}
+END_TEST
+
+/* The same of several jobs: who wrote leaves first, while another has the file open, or had. */
+START_TEST(test_name_changes_of_jobs)
+{
+	enum name_change change = _i / 3;
+	unsigned int mine =
+		_i % 3; /* open; closed before the other wrote; never closed but read-only */
+	struct kp_file *file;
+	struct names names;
+	struct other other;
+
+	set_up(5, "libaio");
+	options.dirty_background_bytes = 120 * KIB;
+	make_names(&names, change);
+	unit_start(&unit);
+	file = unit_open(&unit, names.opened, mine == 2 ? O_RDONLY : O_RDWR);
+	if (mine == 1)
+		ck_assert_int_eq(kp_file_close(file), 0);
+	other = start_other(names.opened, O_RDWR, write_half);
+	wait_ready(&other);
+	change_names(&names, change);
+	end_other(&other, true);
+	if (mine != 1)
+		ck_assert_int_eq(kp_file_close(file), 0);
+	ck_assert_msg(!kp_pipeline_destroy(unit.pl) && !unit_nr_said, "%s: %s",
+		      name_changes[change], unit_said);
+	check_names(&names, change);
+	kp_arena_destroy(unit.arena);
+}
+END_TEST
+
+/* A killed job cannot keep a descriptor. What it wrote and nothing leads to is not lost unsaid. */
+START_TEST(test_renamed_and_killed)
+{
+	struct kp_file *file;
+	struct names names;
+	struct other other;
+	char mine[600];
+
+	set_up(4, "libaio");
+	options.dirty_background_bytes = 120 * KIB;
+	make_names(&names, NAME_RENAMED);
+	snprintf(mine, sizeof(mine), "%s", unit_path("mine"));
+	unit_make_file(mine, data, 0);
+	unit_start(&unit);
+	file = unit_open(&unit, mine, O_RDWR);
+	other = start_other(names.opened, O_RDWR, write_half);
+	wait_ready(&other);
+	change_names(&names, NAME_RENAMED);
+	kill_other(&other);
+	for (unsigned int i = 0; cache_totals(cache()).dirty && i < 5000; i++)
+		usleep(1000);
+	ck_assert_uint_eq(cache_totals(cache()).dirty, 0);
+	ck_assert_ptr_nonnull(strstr(unit_said, "24576 bytes that were not synced are lost"));
+	ck_assert_int_eq(kp_file_close(file), 0);
+	unit_exit(&unit);
+	unlink(mine);
+	unlink(names.found);
+	rmdir(names.folder);
+}
+END_TEST
+
+/* A job that closes more files than it keeps descriptors of goes on, and loses nothing. */
+START_TEST(test_many_closed)
+{
+	struct kp_file *file;
+	struct rlimit files;
+	char name[32];
+
+	set_up(4, "libaio");
+	options.dirty_bytes = MIB;
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &files), 0);
+	files.rlim_cur = 128;
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &files), 0);
+	unit_start(&unit);
+	for (unsigned int i = 0; i < 100; i++) {
+		snprintf(name, sizeof(name), "closed%u", i);
+		unit_make_file(unit_path(name), data, 0);
+		file = unit_open(&unit, unit_path(name), O_RDWR);
+		ck_assert_int_eq(do_io(file, KP_OP_WRITE, 0, buffer, 4096), 0);
+		ck_assert_int_eq(kp_file_close(file), 0);
+	}
+	ck_assert_int_eq(kp_pipeline_destroy(unit.pl), 0);
+	ck_assert_uint_eq(unit_nr_said, 0);
+	for (unsigned int i = 0; i < 100; i++) {
+		snprintf(name, sizeof(name), "closed%u", i);
+		check_disk(unit_path(name), 4096);
+		unlink(unit_path(name));
+	}
+	kp_arena_destroy(unit.arena);
+}
+END_TEST
+
+/* ---- pids that come back ------------------------------------------------------------------- */
+
+/* The pid of a job that was killed belongs to a process that lives on: nobody waits for that. */
+START_TEST(test_pid_reused)
+{
+	const char *path = unit_path("pid");
+	struct kp_file *file;
+	struct other other;
+	uint64_t from;
+
+	set_up(_i, "libaio");
+	options.dirty_background_bytes = 120 * KIB;
+	unit_make_file(path, data, 0);
+	unit_start(&unit);
+	file = unit_open(&unit, path, O_RDWR);
+	other = start_other(path, O_RDWR, write_half);
+	wait_ready(&other);
+	/* The other user had a page under writeback when it was killed. */
+	cache_lock(cache(), cache()->files[0]);
+	cache_start_writeback(cache(), cache()->files[0], cache_lookup(cache()->files[0], 1), 1);
+	cache_unlock(cache()->files[0]);
+	kill_other(&other);
+	cache()->users[1].pid = getppid();
+	from = kp_now_ns();
+	ck_assert_int_eq(do_io(file, KP_OP_FDATASYNC, 0, NULL, 0), 0);
+	ck_assert_uint_lt(kp_now_ns() - from, 5000000000u);
+	check_disk(path, 24 * KIB);
+	ck_assert_int_eq(kp_file_close(file), 0);
+	unit_exit(&unit);
+	unlink(path);
+}
+END_TEST
+
+/* A dead user is not reaped as long as one of its open files is there. */
+START_TEST(test_io_not_over)
+{
+	const char *path = unit_path("inflight");
+	struct kp_file *file;
+	struct other other;
+	char fd_path[64];
+	int held;
+
+	set_up(4, "libaio");
+	options.dirty_background_bytes = 120 * KIB;
+	unit_make_file(path, data, 0);
+	unit_start(&unit);
+	file = unit_open(&unit, path, O_RDWR);
+	other = start_other(path, O_RDWR, write_half);
+	wait_ready(&other);
+	cache_lock(cache(), cache()->files[0]);
+	cache_start_writeback(cache(), cache()->files[0], cache_lookup(cache()->files[0], 1), 1);
+	cache_unlock(cache()->files[0]);
+	/* Stands for an I/O in flight: an open file that holds the user's lock. */
+	snprintf(fd_path, sizeof(fd_path), "/proc/self/fd/%d", file->fd);
+	held = open(fd_path, O_RDONLY);
+	ck_assert_int_eq(kp_file_lock(held, KP_LOCK_CACHE_USER, 1), 0);
+	kill_other(&other);
+	for (unsigned int i = 0; i < 20; i++) {
+		ck_assert(cache_reap_users(cache()));
+		usleep(5000);
+	}
+	ck_assert_uint_eq(cache_totals(cache()).writeback, 1);
+	close(held);
+	for (unsigned int i = 0; cache_reap_users(cache()) && i < 1000; i++)
+		usleep(1000);
+	ck_assert_uint_eq(cache_totals(cache()).writeback, 0);
+	ck_assert_int_eq(kp_file_close(file), 0);
+	ck_assert_int_eq(kp_pipeline_destroy(unit.pl), 0);
+	check_disk(path, 24 * KIB);
+	kp_arena_destroy(unit.arena);
+	unlink(path);
+}
+END_TEST
+
 /* ---- threads that end ---------------------------------------------------------------------- */
 
 static struct kp_file *left_open;
@@ -718,6 +995,8 @@ int main(void)
 	tcase_add_test(tests, test_orphans_of_no_device);
 	tcase_add_loop_test(tests, test_no_descriptors, 0, 2);
 	tcase_add_test(tests, test_unlinked);
+	tcase_add_loop_test(tests, test_name_changes, 0, 2 * NR_NAME_CHANGES);
+	tcase_add_test(tests, test_many_closed);
 	tcase_add_loop_test(tests, test_taken_down_by_another, 3, 6);
 	tcase_add_loop_test(tests, test_smaller_limits, 4, 6);
 	/* Sanitizers may hang in a child whose parent had threads. */
@@ -726,6 +1005,10 @@ int main(void)
 		tcase_add_loop_test(tests, test_direct_beside_rmw, 3, 5);
 		tcase_add_loop_test(tests, test_reader_beside_writer, 0, NR_CASES);
 		tcase_add_loop_test(tests, test_last_beside_dying, 4, 6);
+		tcase_add_loop_test(tests, test_name_changes_of_jobs, 0, 3 * NR_NAME_CHANGES);
+		tcase_add_test(tests, test_renamed_and_killed);
+		tcase_add_loop_test(tests, test_pid_reused, 4, 6);
+		tcase_add_test(tests, test_io_not_over);
 		tcase_add_loop_test(tests, test_orphans_of_other_device, 4, 6);
 		tcase_add_loop_test(tests, test_leave_while_others_write, 0, 2);
 	}

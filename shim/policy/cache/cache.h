@@ -14,7 +14,7 @@
  *
  * Layers. Each file may call those to its left only:
  *
- *	index  blocksize  scan  wake  pool | pages  mapped | reclaim  users  files |
+ *	index  blocksize  scan  wake  locate  page_pool | pages  mapped | reclaim  users  files |
  *	io  writeback  flusher | read  write  submit  cache_stage
  *
  * Locks, outermost first. All are robust and process-shared. None is held across I/O or a wait,
@@ -122,9 +122,11 @@ enum file_use {
 
 /* struct cache_opens - a user's relation to a file. cache_file.lock protects changes; atomic. */
 struct cache_opens {
-	uint32_t opens; /* descriptors */
-	int32_t fd;	/* one of them */
+	uint32_t opens; /* descriptors of the application */
+	int32_t fd;	/* one of them, or the one that is kept */
+	uint32_t kept;	/* the application has closed all, and the cache keeps one: cache_close() */
 	uint32_t used;	/* enum file_use */
+	uint32_t touched; /* the user may have I/O in flight on the file */
 };
 
 struct cache_file {
@@ -150,10 +152,11 @@ struct cache_file {
 	uint32_t error_seq;
 	bool error_seen;
 	int32_t error;
-	uint32_t redirties; /* counts pages that went from writeback back to dirty */
-	uint32_t progress;  /* futex: changes when the read or writeback of a page ends */
-	uint32_t waiters;   /* atomic; threads that sleep on 'progress' */
-	bool padded;	    /* atomic; the file on disk may end in padding */
+	uint32_t redirties;   /* counts pages that went from writeback back to dirty */
+	uint32_t progress;    /* futex: changes when the read or writeback of a page ends */
+	uint32_t waiters;     /* atomic; threads that sleep on 'progress' */
+	uint32_t descriptors; /* atomic; counts changes of what users have open */
+	bool padded;	      /* atomic; the file on disk may end in padding */
 	struct cache_bdi *bdi;
 	const struct kp_variant *blocks; /* how pages are cut into bios */
 	struct kp_file_key key;

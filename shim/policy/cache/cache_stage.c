@@ -4,6 +4,7 @@
  * much the flusher takes in a turn, and blocksize (P1), how a dirty page becomes bios.
  */
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
@@ -20,6 +21,8 @@
 #define DIRTY_BYTES   (256ull << 20)
 #define CACHE_BYTES   (1024ull << 20)
 #define LEAVE_NS      30000000000u /* a late flush gets so long before another may begin */
+#define OTHERS_NS     3000000000u  /* a fio that has just ended gets so long to let a file go */
+#define RELEASE_NS    100000000u
 #define WAIT_US	      5000u
 
 /* posix_fadvise(POSIX_FADV_DONTNEED): only whole pages, the last of the file counts as one. */
@@ -92,16 +95,22 @@ static int remember_file(struct cache_stage *cs, struct cache_file *file)
 /* Those who leave, or were killed, may first have to be waited for. */
 static int open_cached(struct cache_stage *cs, struct kp_file *kp_file, struct cache_file **file)
 {
-	uint64_t give_up = kp_now_ns() + LEAVE_NS;
+	uint64_t start = kp_now_ns();
 	int ret;
 
 	for (;;) {
 		ret = cache_open(cs->cache, cs->user, kp_file, &cs->open_options, file);
-		if (ret != -EAGAIN)
+		if (ret != -EAGAIN && ret != -EBUSY)
 			return ret;
 		if (kp_pipeline_terminating(cs->stage.pipeline))
 			return -EINTR;
-		if (kp_now_ns() > give_up) {
+		if (ret == -EBUSY && kp_now_ns() > start + OTHERS_NS) {
+			kp_log("%s: another engine or another fio has it in a page cache of its "
+			       "own, run one after the other",
+			       kp_file->path);
+			return ret;
+		}
+		if (ret == -EAGAIN && kp_now_ns() > start + LEAVE_NS) {
 			kp_log("%s: another job that is leaving, or was killed, has not written it "
 			       "back yet, run one after the other",
 			       kp_file->path);
@@ -114,6 +123,15 @@ static int open_cached(struct cache_stage *cs, struct kp_file *kp_file, struct c
 	}
 }
 
+/* Close the kept descriptors of files that are written back, or gone. */
+static void release_kept(struct cache_stage *cs)
+{
+	cs->nr_kept = 0;
+	for (unsigned int i = 0; i < cs->nr_files; i++)
+		cs->nr_kept += !cache_release_kept(cs->cache, cs->user, cs->files[i]);
+	cs->release_at = kp_now_ns() + RELEASE_NS;
+}
+
 static int cache_stage_open(struct kp_stage *stage, struct kp_file *file)
 {
 	struct cache_stage *cs = cache_stage(stage);
@@ -122,6 +140,8 @@ static int cache_stage_open(struct kp_stage *stage, struct kp_file *file)
 
 	if (!of)
 		return -ENOMEM;
+	if (cs->nr_kept && kp_now_ns() >= cs->release_at)
+		release_kept(cs);
 	ret = open_cached(cs, file, &of->file);
 	if (ret) {
 		free(of);
@@ -137,6 +157,20 @@ static int cache_stage_open(struct kp_stage *stage, struct kp_file *file)
 	return ret ? ret : ensure_flusher(cs, of->file->bdi);
 }
 
+/* Another open file of ours for the same cached file. */
+static const struct kp_file *find_another(struct cache_stage *cs, const struct kp_file *file)
+{
+	const struct cache_file *cached = open_file(cs, file)->file;
+
+	for (const struct kp_file *f = cs->stage.pipeline->files; f; f = f->next) {
+		const struct open_file *of = open_file(cs, f);
+
+		if (f != file && of && of->file == cached)
+			return f;
+	}
+	return NULL;
+}
+
 static void cache_stage_close(struct kp_stage *stage, struct kp_file *file)
 {
 	struct cache_stage *cs = cache_stage(stage);
@@ -145,7 +179,10 @@ static void cache_stage_close(struct kp_stage *stage, struct kp_file *file)
 	if (!of)
 		return;
 	cache_io_drain(&cs->ctx);
-	cache_close(cs->cache, cs->user, file, of->file);
+	if (cs->nr_kept >= cs->max_kept)
+		release_kept(cs);
+	cs->nr_kept += cache_close(cs->cache, cs->user, file, of->file, find_another(cs, file),
+				   cs->nr_kept < cs->max_kept);
 	file->stage_data[stage->index] = NULL;
 	free(of);
 }
@@ -251,6 +288,14 @@ static void choose_variants(struct cache_stage *cs, const struct kp_stage_config
 	}
 }
 
+/* Half of the descriptors that the process may have: the application needs some, too. */
+static unsigned int max_kept(void)
+{
+	struct rlimit files;
+
+	return getrlimit(RLIMIT_NOFILE, &files) ? 0 : kp_min(files.rlim_cur / 2, CACHE_MAX_FILES);
+}
+
 static int cache_init(struct kp_stage *stage, const struct kp_stage_config *config,
 		      const struct kp_pipeline_config *pipeline)
 {
@@ -283,6 +328,7 @@ static int cache_init(struct kp_stage *stage, const struct kp_stage_config *conf
 	if (ret)
 		return ret;
 	cs->joined = true;
+	cs->max_kept = max_kept();
 	cs->ctx.variant = cs->open_options.variant;
 	return cache_io_init(&cs->ctx, cs->cache, cs->user, stage->pipeline, stage->next,
 			     stage->counters);

@@ -25,7 +25,10 @@ struct cache_stage {
 	unsigned int nr_flushers;
 	struct cache_file **files; /* that we used, to be left in the end */
 	unsigned int nr_files;
-	uint32_t window; /* readahead at most, pages */
+	unsigned int nr_kept; /* of these, closed ones whose descriptor is kept */
+	unsigned int max_kept;
+	uint64_t release_at; /* when to look whether they are still needed */
+	uint32_t window;     /* readahead at most, pages */
 	uint32_t ids[CACHE_MAX_WINDOW];
 	uint8_t masks[CACHE_MAX_WINDOW];
 };

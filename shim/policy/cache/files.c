@@ -5,10 +5,12 @@
  */
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "blocksize.h"
 #include "core/file_lock.h"
 #include "files.h"
+#include "locate.h"
 #include "mapped.h"
 #include "pages.h"
 #include "users.h"
@@ -93,6 +95,7 @@ void cache_stamp(struct page_cache *cache, struct cache_file *file, const struct
 
 struct file_users {
 	bool using;
+	bool reaching; /* of those, who can open the file whatever its name */
 	bool leaving;
 	bool dead; /* was killed, may still write */
 };
@@ -111,6 +114,8 @@ static struct file_users find_users(const struct page_cache *cache, const struct
 		if (i == except || use == FILE_UNUSED)
 			continue;
 		users.using |= state == USER_LIVE && use == FILE_USED;
+		users.reaching |= state == USER_LIVE && use == FILE_USED &&
+				  (file->is_null || cache_has_descriptor(&file->users[i]));
 		users.leaving |= state == USER_LIVE && use == FILE_LEAVING;
 		users.dead |= state == USER_DEAD;
 	}
@@ -246,6 +251,19 @@ static bool can_restart(const struct cache_file *file, struct file_users others,
 	return options->blocks == file->blocks && block_size == file->block_size;
 }
 
+/* @fd leads to the file from now on. One that was kept is closed. With the file's lock. */
+static void set_descriptor(struct cache_file *file, uint16_t user, int fd, bool kept)
+{
+	struct cache_opens *opens = &file->users[user];
+	int old = opens->kept ? opens->fd : -1;
+
+	__atomic_store_n(&opens->fd, fd, __ATOMIC_RELAXED);
+	store(&opens->kept, kept);
+	cache_descriptors_changed(file);
+	if (old >= 0)
+		close(old);
+}
+
 /* With the file's lock. */
 static int join_file(struct page_cache *cache, uint16_t user, struct cache_file *file,
 		     struct kp_file *kp_file, const struct cache_open_options *options)
@@ -265,9 +283,10 @@ static int join_file(struct page_cache *cache, uint16_t user, struct cache_file 
 	} else if (!others.leaving) {
 		restart_file(cache, file, kp_file, options, block_size);
 	}
-	__atomic_store_n(&file->users[user].fd, kp_file->fd, __ATOMIC_RELAXED);
+	store(&file->users[user].touched, 1);
 	store(&file->users[user].opens, file->users[user].opens + 1);
 	store(&file->users[user].used, FILE_USED);
+	set_descriptor(file, user, kp_file->fd, false);
 	return 0;
 }
 
@@ -312,19 +331,30 @@ static int join_bdi(struct page_cache *cache, uint16_t user, struct cache_bdi *b
 	return 0;
 }
 
+static bool held_by_others(const struct page_cache *cache, int fd)
+{
+	uint32_t own = cache->token, last = KP_FILE_LOCK_SPAN - 1;
+
+	return (own && kp_file_locked(fd, KP_LOCK_PAGE_CACHE, 0, own - 1)) ||
+	       (own < last && kp_file_locked(fd, KP_LOCK_PAGE_CACHE, own + 1, last));
+}
+
 int cache_exclude_others(const struct page_cache *cache, const struct kp_file *kp_file)
 {
 	int fd = kp_file->fd;
-	uint32_t own = cache->token, last = KP_FILE_LOCK_SPAN - 1;
 
-	/* A file system without locks takes its user's word. */
-	if (fd < 0 || kp_file_lock(fd, KP_LOCK_PAGE_CACHE, own))
+	if (fd < 0)
 		return 0;
-	if (own && kp_file_locked(fd, KP_LOCK_PAGE_CACHE, 0, own - 1))
+	/* Look first: a lock that is held for a moment would disturb the flusher of the other. */
+	if (held_by_others(cache, fd))
 		return -EBUSY;
-	if (own < last && kp_file_locked(fd, KP_LOCK_PAGE_CACHE, own + 1, last))
-		return -EBUSY;
-	return 0;
+	/* A file system without locks takes its user's word. */
+	if (kp_file_lock(fd, KP_LOCK_PAGE_CACHE, cache->token))
+		return 0;
+	if (!held_by_others(cache, fd))
+		return 0;
+	kp_file_unlock(fd, KP_LOCK_PAGE_CACHE, cache->token);
+	return -EBUSY;
 }
 
 int cache_open(struct page_cache *cache, uint16_t user, struct kp_file *kp_file,
@@ -334,14 +364,10 @@ int cache_open(struct page_cache *cache, uint16_t user, struct kp_file *kp_file,
 	void *object;
 	int ret;
 
-	ret = cache_exclude_others(cache, kp_file);
-	if (ret) {
-		kp_log("%s: another engine or another fio has it in a page cache of its own, run "
-		       "one after the other",
-		       kp_file->path);
-		return ret;
-	}
 	*file = NULL;
+	ret = cache_exclude_others(cache, kp_file);
+	if (ret)
+		return ret;
 	cache_reap_users(cache);
 	kp_robust_lock(&cache->lock);
 	ret = find_bdi(cache, kp_file, &new.bdi);
@@ -353,6 +379,8 @@ int cache_open(struct page_cache *cache, uint16_t user, struct kp_file *kp_file,
 				      &object);
 	if (!ret) {
 		*file = object;
+		if (kp_file->fd >= 0)
+			kp_file_lock(kp_file->fd, KP_LOCK_CACHE_USER, user);
 		cache_lock(cache, *file);
 		ret = join_file(cache, user, *file, kp_file, options);
 		cache_unlock(*file);
@@ -361,44 +389,79 @@ int cache_open(struct page_cache *cache, uint16_t user, struct kp_file *kp_file,
 	return ret;
 }
 
-static bool has_opens(struct page_cache *cache, const struct cache_file *file)
+static bool has_opens(const struct page_cache *cache, const struct cache_file *file)
 {
-	for (uint32_t i = 0; i < cache->nr_users; i++) {
-		if (file->users[i].opens && cache_user_state(cache, i) != USER_FREE)
+	uint32_t nr = __atomic_load_n(&cache->nr_users, __ATOMIC_ACQUIRE);
+
+	for (uint32_t i = 0; i < nr; i++) {
+		if (__atomic_load_n(&file->users[i].opens, __ATOMIC_RELAXED) &&
+		    cache_user_state(cache, i) != USER_FREE)
 			return true;
 	}
 	return false;
 }
 
-void cache_close(struct page_cache *cache, uint16_t user, struct kp_file *kp_file,
-		 struct cache_file *file)
+bool cache_is_gone(const struct page_cache *cache, const struct cache_file *file, int fd)
 {
 	struct stat st;
 
+	return fd >= 0 && !has_opens(cache, file) && !fstat(fd, &st) && !st.st_nlink;
+}
+
+bool cache_close(struct page_cache *cache, uint16_t user, const struct kp_file *kp_file,
+		 struct cache_file *file, const struct kp_file *another, bool keep)
+{
+	struct cache_opens *opens = &file->users[user];
+	int fd = -1;
+
 	cache_lock(cache, file);
-	store(&file->users[user].opens, file->users[user].opens - 1);
+	store(&opens->opens, opens->opens - 1);
 	read_stamp(kp_file, file->stamp);
-	/* The last close of an unlinked file is its end. */
-	if (kp_file->fd >= 0 && !has_opens(cache, file) && !fstat(kp_file->fd, &st) && !st.st_nlink)
+	if (another) {
+		set_descriptor(file, user, another->fd, false);
+	} else if (cache_is_gone(cache, file, kp_file->fd)) {
 		cache_drop_all(cache, file);
+	} else if (keep && kp_file->fd >= 0 && (has_writes(file) || cache_padded(file))) {
+		fd = fcntl(kp_file->fd, F_DUPFD_CLOEXEC, 0);
+		if (fd >= 0)
+			set_descriptor(file, user, fd, true);
+	}
+	cache_descriptors_changed(file);
 	cache_unlock(file);
+	return fd >= 0;
+}
+
+bool cache_release_kept(struct page_cache *cache, uint16_t user, struct cache_file *file)
+{
+	struct cache_opens *opens = &file->users[user];
+
+	if (!__atomic_load_n(&opens->kept, __ATOMIC_RELAXED))
+		return true;
+	cache_lock(cache, file);
+	if (opens->kept && cache_is_gone(cache, file, opens->fd))
+		cache_drop_all(cache, file);
+	if (opens->kept && !has_writes(file) && !cache_padded(file))
+		set_descriptor(file, user, -1, false);
+	cache_unlock(file);
+	return !opens->kept;
 }
 
 bool cache_leave_file(struct page_cache *cache, uint16_t user, struct cache_file *file)
 {
 	struct file_users others;
 
-	cache_reap_users(cache); /* who is dead does not stay to write it back */
+	cache_reap_users(cache); /* a dead user does not write it back */
 	cache_lock(cache, file);
 	others = find_users(cache, file, user);
-	cache_set_use(file, user, others.using ? FILE_UNUSED : FILE_LEAVING);
+	cache_set_use(file, user, others.reaching ? FILE_UNUSED : FILE_LEAVING);
 	cache_unlock(file);
-	return !others.using;
+	return !others.reaching;
 }
 
 void cache_left_file(struct page_cache *cache, uint16_t user, struct cache_file *file)
 {
 	cache_lock(cache, file);
 	cache_set_use(file, user, FILE_UNUSED);
+	set_descriptor(file, user, -1, false);
 	cache_unlock(file);
 }

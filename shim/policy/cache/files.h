@@ -21,7 +21,7 @@ struct cache_open_options {
 
 /*
  * cache_exclude_others - mark an open file as cached here, until it is closed. Return: 0; -EBUSY when
- * another page cache has it.
+ * another page cache has it, then it is not marked.
  */
 int cache_exclude_others(const struct page_cache *cache, const struct kp_file *kp_file);
 
@@ -29,18 +29,35 @@ int cache_exclude_others(const struct page_cache *cache, const struct kp_file *k
  * cache_open - find or make the cached file. Dirty pages that killed users left are kept.
  *
  * Return: 0; -EAGAIN when users with other options are still writing the file back: try again, and
- * run a flusher for *@file meanwhile if that is not NULL; another -errno, logged.
+ * run a flusher for *@file meanwhile if that is not NULL; -EBUSY, not logged, when another page
+ * cache has the file; another -errno, logged.
  */
 int cache_open(struct page_cache *cache, uint16_t user, struct kp_file *kp_file,
 	       const struct cache_open_options *options, struct cache_file **file);
 
-/* cache_close - a descriptor is going to be closed. @kp_file is still open. */
-void cache_close(struct page_cache *cache, uint16_t user, struct kp_file *kp_file,
-		 struct cache_file *file);
+/*
+ * cache_close - a descriptor is going to be closed. @kp_file is still open.
+ * @another: another open file of the user's for the same cached file, or NULL.
+ * @keep: keep a descriptor if there is anything to write back, so that writeback finds the file
+ *	whatever happens to its name.
+ *
+ * Return: was a descriptor kept?
+ */
+bool cache_close(struct page_cache *cache, uint16_t user, const struct kp_file *kp_file,
+		 struct cache_file *file, const struct kp_file *another, bool keep);
 
 /*
- * cache_leave_file - the user leaves the file for good. Return: true when it was the last user,
- * which must write back what is left and then call cache_left_file().
+ * cache_release_kept - close the user's kept descriptor if nothing is left to write back. Return:
+ * false when it is still needed.
+ */
+bool cache_release_kept(struct page_cache *cache, uint16_t user, struct cache_file *file);
+
+/* cache_is_gone - has the file @fd no name any more, and no user it open? Its data may go then. */
+bool cache_is_gone(const struct page_cache *cache, const struct cache_file *file, int fd);
+
+/*
+ * cache_leave_file - the user leaves the file for good. Return: true when no user is left that
+ * could write it back: the caller must, before it calls cache_left_file().
  */
 bool cache_leave_file(struct page_cache *cache, uint16_t user, struct cache_file *file);
 void cache_left_file(struct page_cache *cache, uint16_t user, struct cache_file *file);

@@ -9,8 +9,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "core/file_lock.h"
 #include "files.h"
 #include "flusher.h"
+#include "locate.h"
 #include "pages.h"
 #include "users.h"
 #include "wake.h"
@@ -23,6 +25,7 @@
 #define GIVE_UP_NS    2000000000u /* a file that cannot be opened, and nobody uses, is kept so long */
 #define NR_REQUESTS   128u
 #define OPEN_FILES    32u
+#define OPEN_TRIES    10u
 
 /* A descriptor of our own. */
 struct flusher_file {
@@ -62,10 +65,11 @@ static bool is_null(const struct flusher *flusher)
 	return flusher->pl->device->ops == &kp_null_device;
 }
 
-/* Return: 0; -ENOENT: what has that name is not the file; another -errno. */
-static int open_as(struct flusher *flusher, const struct cache_file *file, const char *path,
-		   struct kp_file **kp_file)
+/* Open what @path leads to. Return: 0; -ENOENT: it is not the file any more; another -errno. */
+static int open_path(struct flusher *flusher, struct cache_file *file, const char *path,
+		     struct kp_file **kp_file)
 {
+	struct page_cache *cache = flusher->config.cache;
 	int ret;
 
 	if (!file->is_null && access(path, W_OK))
@@ -75,44 +79,40 @@ static int open_as(struct flusher *flusher, const struct cache_file *file, const
 		return ret;
 	ret = -ENOENT;
 	if (!memcmp(&(*kp_file)->key, &file->key, sizeof(file->key)))
-		ret = cache_exclude_others(flusher->config.cache, *kp_file);
-	if (ret)
+		ret = cache_exclude_others(cache, *kp_file);
+	if (ret) {
 		kp_file_close(*kp_file);
-	return ret;
-}
-
-/* By the descriptor of a job that has the file open. Return: -ENOENT: nobody has. */
-static int open_through_user(struct flusher *flusher, const struct cache_file *file,
-			     struct kp_file **kp_file)
-{
-	struct page_cache *cache = flusher->config.cache;
-	uint32_t nr = __atomic_load_n(&cache->nr_users, __ATOMIC_ACQUIRE);
-	int ret = -ENOENT;
-	char path[64];
-
-	for (uint32_t i = 0; i < nr && ret == -ENOENT; i++) {
-		if (!__atomic_load_n(&file->users[i].opens, __ATOMIC_RELAXED))
-			continue;
-		snprintf(path, sizeof(path), "/proc/%d/fd/%d", cache->users[i].pid,
-			 __atomic_load_n(&file->users[i].fd, __ATOMIC_RELAXED));
-		ret = open_as(flusher, file, path, kp_file);
+		return ret;
 	}
-	return ret;
+	cache_touch_file(cache, file, flusher->config.user);
+	if ((*kp_file)->fd >= 0)
+		kp_file_lock((*kp_file)->fd, KP_LOCK_CACHE_USER, flusher->config.user);
+	return 0;
 }
 
-/* Return: 0; -ENOENT; -EXDEV: a null device's file, and ours is a real one, or the reverse. */
-static int open_file(struct flusher *flusher, const struct cache_file *file,
-		     struct kp_file **kp_file)
+/*
+ * Return: 0; -ENOENT: nothing leads to the file; -EXDEV: it is of a null device and our device is
+ * not, or the reverse; another -errno.
+ */
+static int open_file(struct flusher *flusher, struct cache_file *file, struct kp_file **kp_file)
 {
-	int ret, other;
+	struct cache_location location;
+	int ret;
 
 	if (file->is_null != is_null(flusher))
 		return -EXDEV;
-	ret = open_as(flusher, file, file->path, kp_file);
-	if (!ret)
-		return 0;
-	other = open_through_user(flusher, file, kp_file);
-	return other == -ENOENT ? ret : other;
+	if (file->is_null)
+		return open_path(flusher, file, file->path, kp_file);
+	for (unsigned int i = 0; i < OPEN_TRIES; i++) {
+		ret = cache_locate_file(flusher->config.cache, file, &location);
+		if (ret)
+			return ret;
+		ret = open_path(flusher, file, location.path, kp_file);
+		if (ret != -ENOENT)
+			return ret;
+		/* The path led elsewhere by then. */
+	}
+	return -EAGAIN;
 }
 
 static void close_file(struct flusher_file *slot)
@@ -139,19 +139,26 @@ static struct flusher_file *find_slot(struct flusher *flusher, const struct cach
 	return oldest;
 }
 
-/* The file is no more, and its pages go with it; or, with an error, they are given up. */
+/*
+ * Drop the pages of a file. @error: 0 when the file is gone, and its data may go; otherwise data is
+ * lost, which openers hear of unless nothing leads to the file (-ENOENT).
+ */
 static void drop_pages(struct flusher *flusher, struct cache_file *file, int error)
 {
 	struct page_cache *cache = flusher->config.cache;
+	uint64_t lost;
 
 	cache_lock(cache, file);
-	if (error) {
-		cache_count(flusher->ctx.counters, CACHE_FAILED_BYTES,
-			    file->nr_dirty * KP_PAGE_SIZE);
+	lost = error ? file->nr_dirty * KP_PAGE_SIZE : 0;
+	if (error && error != -ENOENT)
 		cache_set_error(file, -EIO);
-	}
 	cache_drop_all(cache, file);
 	cache_unlock(file);
+	cache_count(flusher->ctx.counters, CACHE_FAILED_BYTES, lost);
+	if (error == -ENOENT && lost)
+		kp_log("%s: removed or renamed, and no job has it open: %llu bytes that were not "
+		       "synced are lost",
+		       file->path, (unsigned long long)lost);
 	cache_wake(file);
 	cache_wake_throttled(cache);
 }
@@ -182,8 +189,14 @@ static int file_of(struct flusher *flusher, struct cache_file *file, struct kp_f
 			ret = open_file(flusher, file, &slot->kp_file);
 		}
 	}
-	if (ret == -ENOENT) {
+	if (!ret && cache_is_gone(flusher->config.cache, file, slot->kp_file->fd)) {
+		slot->file = file;
+		close_file(slot);
 		drop_pages(flusher, file, 0);
+		return -ENOENT;
+	}
+	if (ret == -ENOENT) {
+		drop_pages(flusher, file, ret);
 	} else if (ret) {
 		note_unopened(file, ret);
 	} else {

@@ -4,58 +4,17 @@
  * dead as soon as its lease has no owner, and counts for nothing from then on; what it was busy with
  * is taken up again when its process has gone, too.
  */
-#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
 
+#include "core/file_lock.h"
+#include "locate.h"
 #include "page_pool.h"
 #include "pages.h"
 #include "reclaim.h"
 #include "users.h"
 #include "wake.h"
-
-/* Threads that a process still has, 0: it is no more. */
-static unsigned int count_threads(pid_t pid)
-{
-	unsigned int nr = 0;
-	struct dirent *entry;
-	char path[64];
-	DIR *folder;
-
-	snprintf(path, sizeof(path), "/proc/%d/task", (int)pid);
-	folder = opendir(path);
-	while (folder && (entry = readdir(folder)))
-		nr += entry->d_name[0] != '.';
-	if (folder)
-		closedir(folder);
-	return nr;
-}
-
-static bool is_zombie(pid_t pid)
-{
-	char path[64], text[512], *state;
-	size_t len;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
-	file = fopen(path, "re");
-	if (!file)
-		return errno == ENOENT || errno == ESRCH;
-	len = fread(text, 1, sizeof(text) - 1, file);
-	fclose(file);
-	text[len] = '\0';
-	state = strrchr(text, ')');
-	return !state || strlen(state) < 3 || strchr("ZX", state[2]);
-}
-
-/*
- * Has a process gone, and with it every I/O that it submitted? The kernel waits for them when the
- * last of its threads lets go of its memory (exit_aio()); the first may be a zombie long before.
- * io_uring leaves that to a worker of the kernel's: KP_NEEDS_OWN_IO keeps it away.
- */
-static bool process_gone(pid_t pid)
-{
-	return pid != getpid() && is_zombie(pid) && count_threads(pid) <= 1;
-}
 
 static uint32_t state_of(const struct cache_user *user)
 {
@@ -83,78 +42,122 @@ void cache_set_use(struct cache_file *file, uint16_t user, enum file_use use)
 	__atomic_store_n(&file->users[user].used, use, __ATOMIC_RELAXED);
 }
 
-/* What it had under writeback is dirty again. */
+void cache_touch_file(struct page_cache *cache, struct cache_file *file, uint16_t user)
+{
+	if (__atomic_load_n(&file->users[user].touched, __ATOMIC_RELAXED))
+		return;
+	cache_lock(cache, file);
+	__atomic_store_n(&file->users[user].touched, 1, __ATOMIC_RELAXED);
+	cache_unlock(file);
+}
+
+/* ---- dead users ---------------------------------------------------------------------------- */
+
+/*
+ * Is none of a dead user's I/O on the file in flight any more? Its open files hold the lock, and the
+ * kernel keeps an open file as long as I/O refers to it.
+ */
+static bool io_is_over(const struct page_cache *cache, const struct cache_file *file, uint16_t dead)
+{
+	struct cache_location location;
+	bool over;
+	int ret, fd;
+
+	if (file->is_null)
+		return true; /* the null device is memory of the process */
+	ret = cache_locate_file(cache, file, &location);
+	fd = ret ? -1 : open(location.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		/* Look again if that may help. Otherwise death has to do. */
+		return ret || (errno != EMFILE && errno != ENFILE && errno != ENOMEM);
+	over = !kp_file_locked(fd, KP_LOCK_CACHE_USER, dead, dead);
+	close(fd);
+	return over;
+}
+
+/* The pages that @user had under writeback are dirty again. With the file's lock. */
 static void redirty_writeback(struct page_cache *cache, struct cache_file *file, uint16_t user)
 {
 	uint64_t number = 0;
 	uint32_t id;
 
-	cache_lock(cache, file);
 	while ((id = page_index_next(&file->index, number, PAGE_WRITEBACK, &number))) {
 		if (cache_page(cache, id)->writer == user)
 			cache_redirty(cache, file, id);
 		number++;
 	}
-	cache_set_use(file, user, FILE_UNUSED);
-	cache_unlock(file);
 }
 
-static void end_read(struct page_cache *cache, struct cache_file *file, uint32_t id, uint16_t user)
+/* The blocks that @user was reading are not up to date. With the file's lock. */
+static void end_reads(struct page_cache *cache, struct cache_file *file, uint16_t user)
 {
-	struct cache_page *page = cache_page(cache, id);
+	uint64_t number = 0;
+	uint32_t id;
+
+	while ((id = page_index_next(&file->index, number, PAGE_PRESENT, &number))) {
+		struct cache_page *page = cache_page(cache, id);
+
+		if (page->reading && page->reader == user) {
+			page->reading = 0;
+			page->stale = 0;
+			if (!page->uptodate)
+				cache_drop_page(cache, file, id);
+		}
+		number++;
+	}
+}
+
+static void reap_file(struct page_cache *cache, struct cache_file *file, uint16_t dead)
+{
+	struct cache_opens *opens = &file->users[dead];
 
 	cache_lock(cache, file);
-	if (page->file == file->id && page->reading && page->reader == user) {
-		page->reading = 0;
-		page->stale = 0;
-		if (!page->uptodate)
-			cache_drop_page(cache, file, id);
-	}
+	end_reads(cache, file, dead);
+	redirty_writeback(cache, file, dead);
+	cache_set_use(file, dead, FILE_UNUSED);
+	__atomic_store_n(&opens->kept, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&opens->touched, 0, __ATOMIC_RELAXED);
+	cache_descriptors_changed(file);
 	cache_unlock(file);
+	cache_wake(file);
+	cache_wake_flusher(file->bdi);
 }
 
-/* What it was reading is not there. */
-static void end_reads(struct page_cache *cache, uint16_t user)
-{
-	uint32_t nr = __atomic_load_n(&cache->nr_pages, __ATOMIC_ACQUIRE);
-
-	for (uint32_t id = 1; id <= nr; id++) {
-		uint32_t owner = __atomic_load_n(&cache_page(cache, id)->file, __ATOMIC_ACQUIRE);
-
-		if (owner)
-			end_read(cache, cache->files[owner - 1], id, user);
-	}
-}
-
-/* With page_cache.lock. */
-static void reap_dead(struct page_cache *cache, uint16_t number)
+/* With page_cache.lock. Return: false when some I/O of the user may still be in flight. */
+static bool reap_dead(struct page_cache *cache, uint16_t dead)
 {
 	uint32_t nr_files = __atomic_load_n(&cache->nr_files, __ATOMIC_ACQUIRE);
+	struct cache_user *user = &cache->users[dead];
+	bool over = true;
 
-	end_reads(cache, number);
 	for (uint32_t i = 0; i < nr_files; i++) {
-		redirty_writeback(cache, cache->files[i], number);
-		cache_wake(cache->files[i]);
-		cache_wake_flusher(cache->files[i]->bdi);
+		struct cache_file *file = cache->files[i];
+
+		if (!__atomic_load_n(&file->users[dead].touched, __ATOMIC_RELAXED))
+			continue;
+		if (io_is_over(cache, file, dead))
+			reap_file(cache, file, dead);
+		else
+			over = false;
 	}
-	__atomic_store_n(&cache->users[number].state, USER_FREE, __ATOMIC_RELEASE);
+	/*
+	 * A pipeline may outlive the thread that made it (io_submit_mode=offload) and still use
+	 * its number. If another process has the pid by now the number is lost, and nothing else.
+	 */
+	if (over && kill(user->pid, 0) && errno == ESRCH)
+		__atomic_store_n(&user->state, USER_FREE, __ATOMIC_RELEASE);
+	return over;
 }
 
-/* With page_cache.lock. Return: are there dead whose processes have not gone yet? */
+/* With page_cache.lock. Return: is there a dead user whose I/O may still be in flight? */
 static bool reap_users(struct page_cache *cache)
 {
 	bool dying = false;
 
 	notice_dead(cache);
 	for (uint32_t i = 0; i < cache->nr_users; i++) {
-		struct cache_user *user = &cache->users[i];
-
-		if (state_of(user) != USER_DEAD)
-			continue;
-		if (process_gone(user->pid))
-			reap_dead(cache, i);
-		else
-			dying = true;
+		if (state_of(&cache->users[i]) == USER_DEAD)
+			dying |= !reap_dead(cache, i);
 	}
 	return dying;
 }
@@ -265,7 +268,11 @@ int cache_join(struct page_cache *cache, struct cache_limits *limits, uint64_t b
 void cache_leave(struct page_cache *cache, uint16_t number)
 {
 	struct cache_user *user = &cache->users[number];
+	uint32_t nr_files = __atomic_load_n(&cache->nr_files, __ATOMIC_ACQUIRE);
 
+	/* Its I/O has ended: what comes next under this number starts afresh. */
+	for (uint32_t i = 0; i < nr_files; i++)
+		__atomic_store_n(&cache->files[i]->users[number].touched, 0, __ATOMIC_RELAXED);
 	/* The lease of a thread that is no more stays without an owner: take_user() repairs it. */
 	__atomic_store_n(&user->state, USER_FREE, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&user->alive_lock);

@@ -41,4 +41,10 @@ int cache_agree(const char *path, const char *name, uint64_t ours, uint64_t thei
 /* cache_set_use - change how a user without open descriptors uses a file. With the file's lock. */
 void cache_set_use(struct cache_file *file, uint16_t user, enum file_use use);
 
+/*
+ * cache_touch_file - @user is going to do I/O on @file: should it die, its I/O is waited for. Before
+ * the open file gets the user's lock (KP_LOCK_CACHE_USER). Takes the file's lock.
+ */
+void cache_touch_file(struct page_cache *cache, struct cache_file *file, uint16_t user);
+
 #endif
