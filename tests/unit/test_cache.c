@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include "core/file_lock.h"
 #include "unit_cache.h"
 
 #define SIZE (MIB / 2)
@@ -591,6 +592,36 @@ START_TEST(test_two_caches)
 }
 END_TEST
 
+static void *let_go(void *fd)
+{
+	usleep(300000);
+	close(*(int *)fd);
+	return NULL;
+}
+
+/* A fio that has ended but is still leaving is waited for. */
+START_TEST(test_other_cache_leaves)
+{
+	const char *path = unit_path("leaving");
+	struct kp_file *file;
+	pthread_t thread;
+	int fd;
+
+	set_up_case(&cases[_i], "libaio");
+	unit_make_file(path, buffer, 8192);
+	unit_start(&unit);
+	fd = open(path, O_RDWR);
+	ck_assert_int_eq(kp_file_lock(fd, KP_LOCK_PAGE_CACHE, cache()->token ^ 1), 0);
+	ck_assert_int_eq(pthread_create(&thread, NULL, let_go, &fd), 0);
+	file = unit_open(&unit, path, O_RDWR);
+	pthread_join(thread, NULL);
+	ck_assert_uint_eq(unit_nr_said, 0);
+	ck_assert_int_eq(kp_file_close(file), 0);
+	unit_exit(&unit);
+	unlink(path);
+}
+END_TEST
+
 /* A file that others changed while nobody had it open is not what the cache remembers. */
 START_TEST(test_changed_behind)
 {
@@ -644,6 +675,7 @@ int main(void)
 	tcase_add_loop_test(tests, test_disagree, 0, NR_CASES);
 	tcase_add_test(tests, test_block_size_below_device);
 	tcase_add_test(tests, test_two_caches);
+	tcase_add_loop_test(tests, test_other_cache_leaves, 4, 6);
 	tcase_add_test(tests, test_changed_behind);
 	suite_add_tcase(suite, tests);
 	return unit_run(suite);
