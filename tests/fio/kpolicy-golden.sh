@@ -11,7 +11,8 @@ need_command jq diff
 
 golden=$KP_TOP/tests/golden
 cd "$KP_TMP"
-mkdir golden
+mkdir golden keep
+export FAKE_KEEP="$KP_TMP/keep"
 
 # steady: what differs from one machine or fio to the next
 steady() {

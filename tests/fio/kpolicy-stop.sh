@@ -11,20 +11,54 @@ reader job.fio
 sed s/psync/null/ job.fio >null.fio
 a=$(latency 1000000)
 
-# start DIR ARG...: in the background, pid in $pid
-start() {
-	"$KPOLICY" compare job.fio "$a" "$a" --output "$@" >out 2>err &
-	pid=$!
-}
-# until N results of DIR are there
-until_runs() {
-	for _ in $(seq 600); do
-		[ "$(find "$1/runs" -name 'r00[1-9].*.json' 2>/dev/null | wc -l)" -lt "$2" ] || return 0
+# A fio that does not end by itself in the run that $at names, nor when it is asked for an option if
+# that is what $at says: 'at' is there once it has begun.
+cat >longfio <<-END
+	#!/bin/sh
+	[ "\$at" ] || exec $KP_FIO "\$@"
+	case "\$*" in
+	*--output=*"\$at"*) ;;
+	--cmdhelp*) [ "\$at" = --cmdhelp ] || exec $KP_FIO "\$@"; touch at; exec sleep 1000 ;;
+	*) exec $KP_FIO "\$@" ;;
+	esac
+	for job; do :; done
+	sed 's/^runtime=.*/runtime=1000/' "\$job" >long.fio
+	for arg; do
+		shift
+		[ "\$arg" = "\$job" ] && set -- "\$@" long.fio || set -- "\$@" "\$arg"
+	done
+	touch at
+	exec $KP_FIO "\$@"
+END
+chmod +x longfio
+
+# start AT ARG...: a comparison in the background that goes on to the run AT; pid in $pid, and fio's in
+# $fio. until COMMAND...: a minute at most.
+until_true() {
+	for _ in $(seq $((600 * KP_SLOW))); do
+		! "$@" || return 0
 		sleep 0.1
 	done
-	fail "no $2 runs in $1"
+	fail "not within a minute: $*"
 }
 fio_of() { cat /proc/"$1"/task/"$1"/children; }
+# The job has done I/O once it has taken 20 ms of a CPU.
+busy() {
+	for job in $(fio_of "$1"); do
+		read -r ran _ <"/proc/$job/schedstat" && [ "$ran" -gt 20000000 ] && return 0
+	done 2>/dev/null
+	return 1
+}
+start() {
+	rm -f at
+	at=$1
+	shift
+	at=$at "$KPOLICY" compare job.fio "$a" "$a" --fio ./longfio "$@" >out 2>err &
+	pid=$!
+	until_true [ -e at ]
+	fio=$(fio_of "$pid")
+	until_true busy "${fio% }"
+}
 ended() { # STATUS
 	status=0
 	wait "$pid" || status=$?
@@ -33,8 +67,7 @@ ended() { # STATUS
 }
 
 # Ctrl-C in the third round: two rounds are kept and reported, and it goes on from there.
-start dir --plot stop.svg
-until_runs dir 7
+start r003.s1 --output dir --plot stop.svg
 kill -INT "$pid"
 ended 130
 grep -q '</svg>' stop.svg || fail "no picture of what was stopped: $(cat err)"
@@ -65,32 +98,23 @@ kpolicy_run 2 compare job.fio native split:x --output empty
 equal "what a refused variant leaves" "$(ls empty)" ""
 
 # While fio is asked for its options, as the terminal does it: to all of the group.
-cat >slowfio <<-END
-	#!/bin/sh
-	case "\$*" in --cmdhelp*) exec sleep 5;; esac
-	exec $KP_FIO "\$@"
-END
-chmod +x slowfio
-setsid "$KPOLICY" compare job.fio native native --set bs=4k --fio ./slowfio >out 2>err &
+rm at
+at=--cmdhelp setsid "$KPOLICY" compare job.fio native native --set bs=4k --fio ./longfio >out 2>err &
 pid=$!
-sleep 1
+until_true [ -e at ]
 kill -INT -"$pid"
 ended 130
 equal "lines" "$(wc -l <err)" 1
 ! grep -q memory err || fail "Ctrl-C is no lack of memory: $(cat err)"
 
 # SIGTERM as well; without --output nothing is kept.
-"$KPOLICY" compare job.fio "$a" "$a" >out 2>err &
-pid=$!
-sleep 1
+start r000.s1
 kill -TERM "$pid"
 ended 143
 
 # fio killed in mid-run, jobs and all.
-start killed
-until_runs killed 4
-sleep 0.5
-for f in $(fio_of "$pid"); do kill -9 "$f"; done
+start r002.s0 --output killed
+kill -9 $fio
 ended 2
 grep -q 'fio was killed by signal 9' err || { cat err; fail "the kill is not named"; }
 grep -q '1 round, 3 runs' out || { cat out; fail "the complete round is not reported"; }
@@ -103,13 +127,9 @@ for f in killed/runs/r*.json; do
 done
 
 # One job of a run killed: fio itself ends well and reports no error.
-"$KPOLICY" compare job.fio "$a" "$a" --output job --runtime 1 >out 2>err &
-pid=$!
-until_runs job 1
-sleep 0.7
-for f in $(fio_of "$pid"); do
-	for j in $(fio_of "$f"); do kill -9 "$j"; done
-done
+start r001.s1 --output job
+# shellcheck disable=SC2046 # process numbers
+kill -9 $(fio_of "${fio% }")
 ended 2
 grep -Eq 'got signal=9|did no I/O' err || { cat err; fail "the killed job is not named"; }
 
@@ -120,7 +140,7 @@ cat >hangfio <<-END
 	exec $KP_FIO "\$@"
 END
 chmod +x hangfio
-kpolicy_run 2 compare null.fio native native --runtime 100ms --timeout 1.5s --quiet --fio ./hangfio
+kpolicy_run 2 compare null.fio native native --runtime 100ms --timeout 3s --quiet --fio ./hangfio
 grep -q 'did not end within' err || { cat err; fail "the hang is not named"; }
 none_left
 

@@ -6,6 +6,10 @@
 # blocksize engine say for the same limits. With 128 segments: bios of 1, 2 and 8 sectors in
 # requests of 64, 128 and 512 KiB. Our requests arrive in the kernel as a bio each, so that not
 # only their sizes but every position is compared.
+#
+# The kernel's own requests are others where its flusher has to wait, for a tag or a CPU: on a busy
+# machine they differ from one run to the next. What does not agree is asked again, and is a failure
+# only if the kernel gave the same answer each time.
 # time limit: 60
 . tests/lib.sh
 need_root
@@ -34,7 +38,7 @@ by_kernel() {
 	exec 9>&-
 	trace_read >"$KP_TMP/trace"
 	bios <"$KP_TMP/trace" >"$KP_TMP/kernel.bios"
-	requests <"$KP_TMP/trace" >"$KP_TMP/kernel.requests"
+	requests <"$KP_TMP/trace" | sort >"$KP_TMP/kernel.requests"
 	[ -s "$KP_TMP/kernel.requests" ] || fail "$what: nothing was traced"
 }
 
@@ -42,36 +46,49 @@ by_us() {
 	# shellcheck disable=SC2086
 	fio_ok $job --ioengine="$(engine blocksize)" --kernel="$kernel" --block_size=$block \
 		--counters=c.json
-	trace_read | bios >"$KP_TMP/our.requests"
+	trace_read | bios | sort >"$KP_TMP/our.requests"
 }
 
-# compare BLOCK MAX_SECTORS_KB FIO_ARG...
+# differs: what is not the same in the last two runs, or is not $wanted; nothing if all is.
+differs() {
+	[ ! "$wanted" ] || [ "$(sizes "$KP_TMP/kernel.requests")" = "$wanted" ] || {
+		echo "sizes of the kernel's requests: $(sizes "$KP_TMP/kernel.requests"), wanted $wanted"
+		return
+	}
+	[ "$ours" ] || return 0
+	for kind in bio request; do
+		counted=$(jq -Sc ".total.${kind}_sizes" "$KP_TMP/c.json")
+		traced=$(sizes "$KP_TMP/kernel.${kind}s")
+		[ "$counted" = "$traced" ] || echo "$kind sizes: $counted, the kernel's: $traced"
+	done
+	diff "$KP_TMP/kernel.requests" "$KP_TMP/our.requests" | head -n 20
+}
+
+# compare BLOCK MAX_SECTORS_KB SIZE FIO_ARG...: the kernel's 8 MiB go in requests of SIZE, which is 0
+# where the comparison alone is to tell.
 compare() {
-	block=$1 kb=$2
-	shift 2
+	block=$1 kb=$2 wanted=''
+	[ "$3" = 0 ] || wanted="{\"$3\":$((8388608 / $3))}"
+	shift 3
 	what="blocks of $block, max_sectors_kb=$kb, $*"
 	job="--name=a --filename=$loop --randseed=5 --end_fsync=1 $*"
 	queue_limit max_sectors_kb "$kb"
-	by_kernel
+	for try in 1 2 3 4; do
+		by_kernel
+		[ ! "$ours" ] || by_us
+		difference=$(differs)
+		[ "$difference" ] || break
+		cp "$KP_TMP/kernel.requests" "$KP_TMP/kernel.$try"
+	done
 	say "$what: bios $(sizes "$KP_TMP/kernel.bios") requests $(sizes "$KP_TMP/kernel.requests")"
-	[ "$ours" ] || return 0
-	by_us
-	equal "$what: bio sizes" "$(jq -Sc .total.bio_sizes "$KP_TMP/c.json")" \
-		"$(sizes "$KP_TMP/kernel.bios")"
-	equal "$what: request sizes" "$(jq -Sc .total.request_sizes "$KP_TMP/c.json")" \
-		"$(sizes "$KP_TMP/kernel.requests")"
-	sort "$KP_TMP/kernel.requests" >"$KP_TMP/a"
-	sort "$KP_TMP/our.requests" >"$KP_TMP/b"
-	diff "$KP_TMP/a" "$KP_TMP/b" >"$KP_TMP/diff" || {
-		head -n 20 "$KP_TMP/diff"
-		fail "$what: other requests than the kernel's"
-	}
-}
-
-# kernel_requests SIZE: all writes that were traced last are of this size.
-kernel_requests() {
-	equal "$what: sizes of the kernel's requests" "$(sizes "$KP_TMP/kernel.requests")" \
-		"{\"$1\":$((8388608 / $1))}"
+	[ "$difference" ] || return 0
+	for try in 2 3 4; do
+		cmp -s "$KP_TMP/kernel.1" "$KP_TMP/kernel.$try" || {
+			not_shown "$what: the kernel's requests differ from run to run"
+			return 0
+		}
+	done
+	fail "$what: $difference"
 }
 
 ours=''
@@ -92,15 +109,14 @@ largest=$(queue_limit max_hw_sectors_kb)
 
 say "sequential"
 for block in 512 1024 4096; do
-	compare $block "$largest" --rw=write --bs=64k --size=8m
-	# Seen with 128 segments; elsewhere it is for the comparison to tell.
-	[ "$segments" != 128 ] || kernel_requests $((128 * block))
+	# Seen with 128 segments.
+	compare $block "$largest" $((segments == 128 ? 128 * block : 0)) --rw=write --bs=64k --size=8m
 done
-compare 512 48 --rw=write --bs=64k --size=8m
-compare 4096 48 --rw=write --bs=64k --size=8m
+compare 512 48 0 --rw=write --bs=64k --size=8m
+compare 4096 48 0 --rw=write --bs=64k --size=8m
 
 say "less than a page at random: only dirty blocks are written, and partly covered ones are read"
-compare 512 "$largest" --rw=randwrite --bs=512 --size=2m --io_size=128k
-compare 1024 16 --rw=randwrite --bs=1536 --size=2m --io_size=768k
-compare 4096 "$largest" --rw=randwrite --bs=512 --size=2m --io_size=128k
+compare 512 "$largest" 0 --rw=randwrite --bs=512 --size=2m --io_size=128k
+compare 1024 16 0 --rw=randwrite --bs=1536 --size=2m --io_size=768k
+compare 4096 "$largest" 0 --rw=randwrite --bs=512 --size=2m --io_size=128k
 [ "$ours" ] || skip "no engine blocksize, or not for kernel $kernel: the kernel alone was looked at"
