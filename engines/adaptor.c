@@ -306,6 +306,21 @@ static int adaptor_get_file_size(struct thread_data *td, struct fio_file *f)
 	return generic_get_file_size(td, f);
 }
 
+/* Jobs with the same files from the same offsets on touch the same data: a hash (FNV-1a) of these. */
+static uint64_t data_id(const struct thread_data *td)
+{
+	uint64_t hash = 0xcbf29ce484222325ull;
+	struct fio_file *f;
+	unsigned int i;
+
+	for_each_file (td, f, i) {
+		for (const char *c = f->file_name; *c; c++)
+			hash = (hash ^ (unsigned char)*c) * 0x100000001b3ull;
+		hash = (hash ^ f->file_offset) * 0x100000001b3ull;
+	}
+	return hash;
+}
+
 static int create_pipeline(struct thread_data *td, struct job *job)
 {
 	struct kp_plan plan;
@@ -316,6 +331,7 @@ static int create_pipeline(struct thread_data *td, struct job *job)
 		.max_io_size = td_max_bs(td),
 		.data_size =
 			td->o.io_size && td->o.io_size < td->o.size ? td->o.io_size : td->o.size,
+		.data_id = data_id(td),
 		.synchronous = job->synchronous,
 		.terminate = &td->terminate,
 	};

@@ -540,10 +540,11 @@ struct kp_pipeline_config {
 	const struct kp_stage_config *stages; /* in the order of kp_policies */
 	unsigned int nr_stages;
 	struct kp_device_config device;
-	unsigned int depth;		/* I/Os in flight at most */
-	uint64_t max_io_size;		/* bytes of the largest I/O; pools are sized by it */
-	uint64_t data_size;		/* bytes it will touch, for memory of a cache; 0: unknown */
-	bool synchronous;		/* every I/O goes through kp_submit_wait() */
+	unsigned int depth;   /* I/Os in flight at most */
+	uint64_t max_io_size; /* bytes of the largest I/O; pools are sized by it */
+	uint64_t data_size;   /* bytes it will touch, for memory of a cache; 0: unknown */
+	uint64_t data_id;     /* pipelines with the same id touch the same data; 0: none does */
+	bool synchronous;     /* every I/O goes through kp_submit_wait() */
 	const volatile bool *terminate; /* set by anyone: waits end. NULL: never */
 };
 

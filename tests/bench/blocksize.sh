@@ -4,7 +4,8 @@
 #
 # Seed 1: a block device that starts with blocks of 512 bytes. The null device takes 10 us for each
 # bio (plug=none: what a bio-based driver such as md sees), dirty limit 8 MiB, depth 128 requests.
-# Sequential buffered writes: coalesce at least 3.5 times logical. Random writes of 512 bytes: the
+# Sequential buffered writes: coalesce at least 3.5 times logical, and a run of 256 MiB gives the ratio
+# of a long one: no job pays for the first touch of the cache's memory. Random writes of 512 bytes: the
 # small block wins. time limit: 300
 . tests/lib.sh
 need_engine blocksize
@@ -34,6 +35,25 @@ done
 ratio=$((coalesce * 100 / logical))
 say "coalesce over logical: $ratio %, wanted at least 350 (the kernel: 150 to 350)"
 [ $ratio -ge 350 ] || fail "coalesce is only $ratio % of logical"
+
+# ratio_of SIZE: coalesce over logical in %, as jobs of one fio. Each has a file of its own, and the
+# pages of those before it are still in the cache.
+ratio_of() {
+	args=''
+	for p in logical coalesce; do
+		args="$args --name=$p --stonewall $common --policy=$p --rw=write --bs=1m --size=$1"
+	done
+	fio_ok $args
+	jq '.jobs[1].write.bw * 100 / .jobs[0].write.bw | floor' "$KP_TMP/r.json"
+}
+
+long=$(ratio_of 1g)
+for _ in 1 2 3; do ratio_of 256m; done | sort -n >"$KP_TMP/ratios"
+short=$(sed -n 2p "$KP_TMP/ratios")
+noise=$(($(sed -n 3p "$KP_TMP/ratios") - $(sed -n 1p "$KP_TMP/ratios")))
+say "coalesce over logical: 256 MiB $short %, 1 GiB $long %, wanted equal within 10 % and the noise ($noise)"
+distance=$((short > long ? short - long : long - short))
+[ $distance -le $((long / 10 + noise)) ] || fail "256 MiB give $short %, 1 GiB $long %"
 
 for p in logical coalesce; do
 	bw=$(best $p --rw=randwrite --bs=512 --size=64m --io_size=4m --null_read_nsec=50000)

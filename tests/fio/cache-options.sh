@@ -64,3 +64,14 @@ equal 'single pages' "$(of mapped single_page_extents)" 0
 equal 'late flush' "$(jq '[.jobs[] | select(.name == "late") | .late_flush_bytes] | add' "$KP_TMP/c.json")" 4194304
 equal 'pages read' $(($(of twice cache_hits) + $(of twice cache_misses))) 2048
 equal 'bytes read' "$(of twice cache_read_bytes)" 4194304
+
+# No job takes page faults for the pages of the cache while it is measured: sections one after the
+# other, and jobs at once. 64 MiB are 16384 pages.
+own_file="--ioengine=$(engine blocksize) --backend=null --rw=write --bs=1m --size=64m"
+args=''
+for p in logical coalesce folio; do
+	args="$args --name=$p --stonewall $own_file --policy=$p"
+done
+fio_ok $args --name=at-once --stonewall $own_file --numjobs=2 --output-format=json --output=r.json
+faults=$(sed -n '/^{/,$p' "$KP_TMP/r.json" | jq '[.jobs[].minf] | max')
+[ "$faults" -lt 2000 ] || fail "a job took $faults page faults"

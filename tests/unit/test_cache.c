@@ -355,7 +355,7 @@ START_TEST(test_sync_given_up)
 	file = unit_open(&unit, path, O_RDWR);
 	direct = unit_open(&unit, path, O_RDWR | O_DIRECT);
 	limits = cache()->limits;
-	ck_assert_int_eq(cache_join(cache(), &limits, 0, &user), 0);
+	ck_assert_int_eq(cache_join(cache(), &limits, &(struct cache_data){ 0 }, &user), 0);
 	for (unsigned int i = 0; i < 4; i++) {
 		buffer[4096] = i;
 		ck_assert_int_eq(unit_io(&unit, &io, KP_OP_WRITE, file, 0, buffer, 8192), 0);
@@ -404,7 +404,7 @@ START_TEST(test_sync_killed)
 		struct cache_limits limits = cache()->limits;
 		uint16_t user;
 
-		if (cache_join(cache(), &limits, 0, &user))
+		if (cache_join(cache(), &limits, &(struct cache_data){ 0 }, &user))
 			_exit(1);
 		cache_touch_file(cache(), cache()->files[0], user);
 		start_writeback_page(&claim, user);

@@ -91,6 +91,8 @@ struct cache_user {
 	pthread_mutex_t alive_lock;
 	uint32_t state; /* atomic; enum user_state */
 	int32_t pid;
+	uint64_t data_id;    /* kp_pipeline_config.data_id */
+	uint64_t data_pages; /* that this user adds to those of the users before it */
 };
 
 /* struct cache_bdi - a device that has cached files, as backing_dev_info in the kernel. */
@@ -187,11 +189,12 @@ struct page_cache {
 	struct cache_file *files[CACHE_MAX_FILES];
 	/* Protects 'free', 'nr_pages', and the members next and file of free pages. */
 	pthread_mutex_t pool_lock;
-	uint32_t free;	    /* list */
-	uint32_t nr_pages;  /* ids handed out, atomic */
-	uint32_t in_use;    /* atomic */
-	uint32_t populated; /* chunks whose memory was touched; page_cache.lock protects it */
-	uint32_t hand;	    /* atomic; where the clock of reclaim stands */
+	uint32_t free;	     /* list */
+	uint32_t nr_pages;   /* ids handed out, atomic */
+	uint32_t in_use;     /* atomic */
+	uint32_t populate;   /* atomic; chunks to populate; page_cache.lock protects changes */
+	uint64_t kept_pages; /* in use when the first of the present users joined */
+	uint32_t hand;	     /* atomic; where the clock of reclaim stands */
 	struct page_chunk *chunks[CACHE_CHUNKS];
 };
 

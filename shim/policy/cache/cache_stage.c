@@ -324,7 +324,8 @@ static int cache_init(struct kp_stage *stage, const struct kp_stage_config *conf
 		.dirty_writeback_centisecs = cs->options.dirty_writeback_centisecs,
 		.dirty_expire_centisecs = cs->options.dirty_expire_centisecs,
 	};
-	ret = cache_join(cs->cache, &limits, pipeline->data_size, &cs->user);
+	ret = cache_join(cs->cache, &limits,
+			 &(struct cache_data){ pipeline->data_size, pipeline->data_id }, &cs->user);
 	if (ret)
 		return ret;
 	cs->joined = true;

@@ -13,6 +13,7 @@
 #include "files.h"
 #include "flusher.h"
 #include "locate.h"
+#include "page_pool.h"
 #include "pages.h"
 #include "users.h"
 #include "wake.h"
@@ -349,6 +350,7 @@ static void check_users(struct flusher *flusher, uint64_t now)
 
 	if (now < flusher->next_look)
 		return;
+	pool_map(flusher->config.cache); /* jobs that came later may want more */
 	dying = cache_reap_users(flusher->config.cache);
 	flusher->next_look = now + (dying ? DYING_NS : REAP_EVERY_NS);
 	write_orphans(flusher);
@@ -498,6 +500,7 @@ static void stand_by(struct flusher *flusher)
 {
 	uint32_t seen = __atomic_load_n(&flusher->event, __ATOMIC_ACQUIRE);
 
+	pool_map(flusher->config.cache);
 	if (!stopping(flusher))
 		kp_futex_wait(&flusher->event, seen, STANDBY_NS);
 }

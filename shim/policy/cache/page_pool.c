@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The memory of the page cache. See page_pool.h. */
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "page_pool.h"
 
@@ -58,22 +59,61 @@ static uint32_t fresh_page(struct page_cache *cache)
 	return id;
 }
 
-void pool_populate(struct page_cache *cache, uint64_t bytes)
+/* ---- populating ---------------------------------------------------------------------------- */
+
+/* How much of the pool this process has mapped. Threads that meet here only do the work twice. */
+static struct {
+	struct page_cache *cache;
+	pid_t pid; /* a forked child starts without page table entries */
+	uint32_t chunks;
+} mapped;
+
+/* Allocate and map a chunk's memory, without changing what is in it. Return: 0 or -errno. */
+static int populate_chunk(struct page_chunk *chunk)
 {
-	uint64_t pages = kp_min(bytes / KP_PAGE_SIZE, pool_max_pages(cache));
-	uint32_t chunks = (pages + PAGES_PER_CHUNK - 1) / PAGES_PER_CHUNK;
+	char *memory = (char *)chunk;
 
-	for (; cache->populated < chunks; cache->populated++) {
-		struct page_chunk *chunk;
+	if (!madvise(memory, sizeof(*chunk), MADV_POPULATE_WRITE))
+		return 0;
+	if (errno != EINVAL)
+		return -errno;
+	/* Before 5.14. Another process may be writing to the pages, so the write is atomic. */
+	for (size_t i = 0; i < sizeof(*chunk); i += KP_PAGE_SIZE)
+		__atomic_fetch_or(memory + i, 0, __ATOMIC_RELAXED);
+	return 0;
+}
 
-		lock_pool(cache);
-		chunk = chunk_of(cache, cache->populated * PAGES_PER_CHUNK);
-		pthread_mutex_unlock(&cache->pool_lock);
-		/* An older kernel has no such advice; the faults come later then. */
-		if (!chunk || madvise(chunk, sizeof(*chunk), MADV_POPULATE_WRITE))
+static uint32_t mapped_chunks(const struct page_cache *cache)
+{
+	return mapped.cache == cache && mapped.pid == getpid() ? mapped.chunks : 0;
+}
+
+void pool_map(struct page_cache *cache)
+{
+	uint32_t wanted = __atomic_load_n(&cache->populate, __ATOMIC_ACQUIRE);
+
+	for (uint32_t i = mapped_chunks(cache); i < wanted; i++) {
+		if (populate_chunk(cache->chunks[i]))
 			return;
+		mapped.cache = cache;
+		mapped.pid = getpid();
+		mapped.chunks = i + 1;
 	}
 }
+
+void pool_want(struct page_cache *cache, uint64_t pages)
+{
+	uint32_t chunks = kp_min(pages, pool_max_pages(cache)) / PAGES_PER_CHUNK + 1;
+	uint32_t i = cache->populate;
+
+	lock_pool(cache);
+	while (i < chunks && chunk_of(cache, i * PAGES_PER_CHUNK))
+		i++;
+	pthread_mutex_unlock(&cache->pool_lock);
+	__atomic_store_n(&cache->populate, i, __ATOMIC_RELEASE);
+}
+
+/* ---- pages --------------------------------------------------------------------------------- */
 
 /* Give a page to @file: the owner last, since it makes the page its. */
 void pool_assign_page(struct cache_page *page, struct cache_file *file, uint64_t number)
@@ -144,5 +184,6 @@ void pool_trim(struct page_cache *cache)
 			kp_arena_release(cache->arena, cache->chunks[i]->data,
 					 sizeof(cache->chunks[i]->data));
 	}
-	cache->populated = kp_min(cache->populated, first);
+	cache->populate = kp_min(cache->populate, first);
+	mapped.chunks = kp_min(mapped.chunks, first);
 }

@@ -28,10 +28,17 @@ void pool_assign_page(struct cache_page *page, struct cache_file *file, uint64_t
 void pool_free_page(struct page_cache *cache, uint32_t id);
 
 /*
- * pool_populate - touch the memory for @bytes, as far as the limits allow, so that no job takes a
- * page fault for it while it is measured. With page_cache.lock.
+ * pool_want - the first @pages pages, as far as the limits allow, are going to be used: pool_map()
+ * populates them from now on. With page_cache.lock; takes a moment.
  */
-void pool_populate(struct page_cache *cache, uint64_t bytes);
+void pool_want(struct page_cache *cache, uint64_t pages);
+
+/*
+ * pool_map - allocate the memory that is wanted, where nobody has yet, and map it into the calling
+ * process, so that a job takes no page fault while it is measured. Without a lock, since it takes
+ * long, and outside of the I/O path.
+ */
+void pool_map(struct page_cache *cache);
 
 /*
  * pool_trim - give back the memory of chunks that the limits no longer allow and no file uses. With

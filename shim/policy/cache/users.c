@@ -241,9 +241,41 @@ static int take_user(struct page_cache *cache, uint16_t *number)
 	return -EUSERS;
 }
 
-int cache_join(struct page_cache *cache, struct cache_limits *limits, uint64_t bytes,
-	       uint16_t *user)
+/*
+ * How many pages @user's data adds to that of the other users. Users with the same data_id touch the
+ * same data. With page_cache.lock.
+ */
+static uint64_t added_pages(const struct page_cache *cache, uint64_t data_id, uint64_t pages)
 {
+	uint64_t known = 0;
+
+	for (uint32_t i = 0; i < cache->nr_users && data_id; i++) {
+		if (state_of(&cache->users[i]) == USER_LIVE && cache->users[i].data_id == data_id)
+			known += cache->users[i].data_pages;
+	}
+	return pages - kp_min(pages, known);
+}
+
+/*
+ * The pool shall have room for all users' data, beside the pages that files had in it before. With
+ * page_cache.lock.
+ */
+static void want_pages(struct page_cache *cache)
+{
+	uint64_t pages = 0;
+
+	for (uint32_t i = 0; i < cache->nr_users; i++) {
+		if (state_of(&cache->users[i]) == USER_LIVE)
+			pages += kp_min(cache->users[i].data_pages, UINT32_MAX);
+	}
+	if (pages)
+		pool_want(cache, cache->kept_pages + pages);
+}
+
+int cache_join(struct page_cache *cache, const struct cache_limits *limits,
+	       const struct cache_data *data, uint16_t *number)
+{
+	uint64_t pages = (data->bytes + KP_PAGE_SIZE - 1) / KP_PAGE_SIZE;
 	int ret = 0;
 
 	kp_robust_lock(&cache->lock);
@@ -256,12 +288,19 @@ int cache_join(struct page_cache *cache, struct cache_limits *limits, uint64_t b
 			cache_recount(cache);
 			cache_shrink(cache);
 		}
+		cache->kept_pages = __atomic_load_n(&cache->in_use, __ATOMIC_RELAXED);
 	}
+	pages = added_pages(cache, data->id, pages);
 	if (!ret)
-		pool_populate(cache, bytes);
-	if (!ret)
-		ret = take_user(cache, user);
+		ret = take_user(cache, number);
+	if (!ret) {
+		cache->users[*number].data_id = data->id;
+		cache->users[*number].data_pages = pages;
+		want_pages(cache);
+	}
 	pthread_mutex_unlock(&cache->lock);
+	if (!ret)
+		pool_map(cache);
 	return ret;
 }
 

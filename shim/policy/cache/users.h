@@ -10,16 +10,21 @@
 
 #include "cache.h"
 
+/* struct cache_data - the data that a user is going to touch. */
+struct cache_data {
+	uint64_t bytes; /* 0: unknown */
+	uint64_t id;	/* users with the same id touch the same data; 0: nobody else does */
+};
+
 /*
- * cache_join - become a user.
+ * cache_join - become a user. Populates memory for @data.
  * @limits: what the job asks for.
- * @bytes: how much data the job is going to touch.
  *
  * The calling thread becomes the owner of the user's alive_lock.
  * Return: 0; -EINVAL, logged, when a live user has other limits; -EUSERS.
  */
-int cache_join(struct page_cache *cache, struct cache_limits *limits, uint64_t bytes,
-	       uint16_t *user);
+int cache_join(struct page_cache *cache, const struct cache_limits *limits,
+	       const struct cache_data *data, uint16_t *user);
 
 /* cache_leave - the user leaves. It uses no file any more. */
 void cache_leave(struct page_cache *cache, uint16_t user);
