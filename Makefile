@@ -40,6 +40,8 @@ LIB_SO = shim/libkpolicy.so.$(VERSION)
 LIB_LINKS = shim/libkpolicy.so.$(SOVERSION) shim/libkpolicy.so
 TOOL := $(if $(wildcard tools/kpolicy.c),tools/kpolicy)
 
+comma := ,
+
 ifeq ($(V),1)
 say =
 else
@@ -80,6 +82,12 @@ tools/kpolicy: $(TOOL_MAIN) tools/tools.a $(LIB_A)
 	$(call say,LD)$(CC) -pthread $(SANITIZE_FLAGS) $(LDFLAGS) -o $@ $^ $(LIBS) -lm
 $(UNIT): %: %.o $(if $(TOOL_OBJ),tools/tools.a) $(LIB_A)
 	$(call say,LD)$(CC) -pthread $(SANITIZE_FLAGS) $(LDFLAGS) -o $@ $^ $(CHECK_LIBS) $(LIBS) -lm
+
+# The calls of the library that this test lets fail.
+tests/unit/test_set_up: LDFLAGS += $(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc \
+	aligned_alloc mmap madvise open fcntl ioctl statx fstat fopen opendir eventfd pthread_create \
+	io_setup io_uring_queue_init io_uring_register_files_sparse io_uring_register_files_update \
+	io_uring_register_buffers)
 
 PC_VARS = s|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|; s|@LIBS@|$(LIBS)|
 kpolicy.pc: shim/kpolicy.pc.in config-host.mak Makefile
