@@ -341,8 +341,10 @@ static void leave_files(struct cache_stage *cs)
 	struct cache_file **last = calloc(cs->nr_files + 1, sizeof(*last));
 	bool *is_last = calloc(cs->nr_files + 1, sizeof(*is_last));
 
-	if (!last || !is_last)
+	if (!last || !is_last) {
 		cs->stage.pipeline->error = -ENOMEM;
+		kp_log("late writeback is not possible: %s", strerror(ENOMEM));
+	}
 	for (unsigned int i = 0; i < cs->nr_files; i++) {
 		bool alone = cache_leave_file(cs->cache, cs->user, cs->files[i]);
 
