@@ -2,9 +2,9 @@
 /*
  * Locks beyond EOF that tell other processes what an open file is in use for.
  *
- * These are OFD locks (fcntl(2)). The kernel drops one with the last reference to its open file, and
- * each I/O in flight holds a reference. So a lock outlives its owner exactly as long as the owner's
- * I/O. Every use has a range of offsets of its own, in the table below.
+ * These are OFD locks (fcntl(2)). The kernel drops one with the last reference to its open file,
+ * and each I/O in flight holds a reference. So a lock outlives its owner exactly as long as the
+ * owner's I/O. Every use has a range of offsets of its own, in the table below.
  *
  * The locks are shared ones: one owner may have several open files. Any thread may call these
  * functions. They never wait.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The page cache's memory (time limit: 120): it is there before the job begins, also where madvise()
- * cannot populate, and a job that touches little makes little of it.
+ * The page cache's memory (time limit: 120): it is there before the job begins, also where
+ * madvise() cannot populate, and a job that touches little makes little of it.
  */
 #include <sys/resource.h>
 #include <sys/syscall.h>

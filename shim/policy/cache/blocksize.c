@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The block size of a block device (policy P1): 5ff9f19231a0 ("block: simplify set_init_blocksize",
- * 5.9) made devices start with their logical block size; 8dc932d3e8af took it back. Writeback
- * submits a bio per buffer head, so that the block size is the size of its bios.
+ * The block size of a block device (policy P1). 5ff9f19231a0 ("block: simplify
+ * set_init_blocksize", 5.9) made devices start with their logical block size, and 8dc932d3e8af
+ * took it back. Writeback submits a bio for each buffer head, so the block size is the size of
+ * its bios.
  */
 #include "blocksize.h"
 
@@ -25,7 +26,7 @@ static bool is_dirty(const uint8_t *masks, uint32_t block_size, uint64_t block)
 
 /* ---- the bio that begins with a block ------------------------------------------------------ */
 
-/* __block_write_full_page(): a bio per buffer head */
+/* __block_write_full_page() submits a bio for each buffer head. */
 static uint64_t one_block(uint32_t block_size, const uint8_t *masks, size_t nr_pages,
 			  unsigned int block)
 {
@@ -35,7 +36,7 @@ static uint64_t one_block(uint32_t block_size, const uint8_t *masks, size_t nr_p
 	return block_size;
 }
 
-/* the proposal of 2020-12: buffer heads that make up a whole page share a bio */
+/* The proposal of 2020-12: the buffer heads of a page that is dirty all over share a bio. */
 static uint64_t whole_page(uint32_t block_size, const uint8_t *masks, size_t nr_pages,
 			   unsigned int block)
 {
@@ -43,7 +44,7 @@ static uint64_t whole_page(uint32_t block_size, const uint8_t *masks, size_t nr_
 	return !block && *masks == full_mask(block_size) ? KP_PAGE_SIZE : block_size;
 }
 
-/* iomap_add_to_ioend(): dirty blocks that follow each other, while the bio has room */
+/* iomap_add_to_ioend(): dirty blocks that follow each other share a bio while it has room. */
 static uint64_t dirty_run(uint32_t block_size, const uint8_t *masks, size_t nr_pages,
 			  unsigned int block)
 {
@@ -62,7 +63,7 @@ static bool within(uint32_t edge, uint32_t start, uint32_t end)
 	return start < edge && edge < end;
 }
 
-/* __block_write_begin(): a buffer head that the write covers in part */
+/* __block_write_begin() reads each buffer head that the write covers in part. */
 static uint8_t partial_blocks(uint32_t block_size, uint32_t from, uint32_t to, uint8_t uptodate)
 {
 	uint8_t reads = 0;
@@ -76,7 +77,10 @@ static uint8_t partial_blocks(uint32_t block_size, uint32_t from, uint32_t to, u
 	return reads & ~uptodate;
 }
 
-/* __iomap_write_begin(): blocks in a row that are not up to date, if the write covers part of it */
+/*
+ * __iomap_write_begin() reads each run of blocks that are not up to date, if the write covers the
+ * run in part.
+ */
 static uint8_t partial_runs(uint32_t block_size, uint32_t from, uint32_t to, uint8_t uptodate)
 {
 	uint32_t block = from / block_size;
@@ -99,7 +103,10 @@ static uint8_t partial_runs(uint32_t block_size, uint32_t from, uint32_t to, uin
 
 /* ---- the table ----------------------------------------------------------------------------- */
 
-/* The first row that covers a kernel is the one: coalesce is what stood before and after logical. */
+/*
+ * A kernel version gets the first row that covers it. coalesce covers the versions before and
+ * after logical.
+ */
 const struct kp_blocksize_row kp_blocksize_rows[KP_NR_BLOCKSIZE_ROWS] = {
 	{
 		.variant = {

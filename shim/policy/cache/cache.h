@@ -84,9 +84,10 @@ enum user_state {
 /* struct cache_user - a pipeline with a page cache. */
 struct cache_user {
 	/*
-	 * The user's thread holds it as long as the user lives. The kernel gives it to whoever tries
-	 * to take it after that thread died. page_cache.lock serializes those tries, which hold
-	 * it for a moment only. Nothing nests inside a try; any lock nests inside for the user.
+	 * The user's thread holds it as long as the user lives. The kernel gives it to whoever
+	 * tries to take it after that thread died. page_cache.lock serializes those tries, which
+	 * hold it for a moment only. Nothing nests inside a try; any lock nests inside for the
+	 * user.
 	 */
 	pthread_mutex_t alive_lock;
 	uint32_t state; /* atomic; enum user_state */

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The page cache stage, set-up and files. It is the stage of two policies: writeback (P5), how
- * much the flusher takes in a turn, and blocksize (P1), how a dirty page becomes bios.
+ * The set-up of the page cache stage, and its files. Two policies have it as their stage:
+ * writeback (P5) chooses how much the flusher writes in a turn, blocksize (P1) how a dirty page
+ * becomes bios.
  */
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -20,12 +21,16 @@
 #define NR_TO_WRITE   1024 /* MAX_WRITEBACK_PAGES */
 #define DIRTY_BYTES   (256ull << 20)
 #define CACHE_BYTES   (1024ull << 20)
-#define LEAVE_NS      30000000000u /* a late flush gets so long before another may begin */
-#define OTHERS_NS     3000000000u  /* a fio that has just ended gets so long to let a file go */
-#define RELEASE_NS    100000000u
-#define WAIT_US	      5000u
+#define LEAVE_NS \
+	30000000000u /* how long a file may take to be written back for others before it can be opened */
+#define OTHERS_NS  3000000000u /* how long a fio that is just ending may take to release a file */
+#define RELEASE_NS 100000000u
+#define WAIT_US	   5000u
 
-/* posix_fadvise(POSIX_FADV_DONTNEED): only whole pages, the last of the file counts as one. */
+/*
+ * posix_fadvise(POSIX_FADV_DONTNEED): drop whole pages only; the last page of the file counts as
+ * whole.
+ */
 static void cache_stage_invalidate(struct kp_stage *stage, struct kp_file *file, uint64_t pos,
 				   uint64_t len)
 {
@@ -45,7 +50,7 @@ static void cache_stage_invalidate(struct kp_stage *stage, struct kp_file *file,
 
 /* ---- files --------------------------------------------------------------------------------- */
 
-/* A flusher of ours for the device, which works when nobody else's does. */
+/* Start a flusher thread for the device, unless this pipeline has one. */
 static int ensure_flusher(struct cache_stage *cs, struct cache_bdi *bdi)
 {
 	struct flusher_config config = {
@@ -92,7 +97,10 @@ static int remember_file(struct cache_stage *cs, struct cache_file *file)
 	return 0;
 }
 
-/* Those who leave, or were killed, may first have to be waited for. */
+/*
+ * Open the cached file. Users with other options that are leaving, or were killed, are waited
+ * for.
+ */
 static int open_cached(struct cache_stage *cs, struct kp_file *kp_file, struct cache_file **file)
 {
 	uint64_t start = kp_now_ns();
@@ -123,7 +131,7 @@ static int open_cached(struct cache_stage *cs, struct kp_file *kp_file, struct c
 	}
 }
 
-/* Close the kept descriptors of files that are written back, or gone. */
+/* Close the kept descriptors of files that are written back or gone. */
 static void release_kept(struct cache_stage *cs)
 {
 	cs->nr_kept = 0;
@@ -153,11 +161,11 @@ static int cache_stage_open(struct kp_stage *stage, struct kp_file *file)
 	of->error_since = cache_sample_error(of->file);
 	cache_unlock(of->file);
 	ret = remember_file(cs, of->file);
-	/* Who only reads never has anything to write back, but may outlive who wrote. */
+	/* Readers need a flusher too: the writer may exit first. */
 	return ret ? ret : ensure_flusher(cs, of->file->bdi);
 }
 
-/* Another open file of ours for the same cached file. */
+/* Find another open file of this pipeline for the same cached file. */
 static const struct kp_file *find_another(struct cache_stage *cs, const struct kp_file *file)
 {
 	const struct cache_file *cached = open_file(cs, file)->file;
@@ -192,11 +200,14 @@ static void cache_stage_close(struct kp_stage *stage, struct kp_file *file)
 static unsigned int cache_needs(const struct kp_stage_config *config)
 {
 	(void)config;
-	/* Writeback does not wait for one bio after the other; a dead user's must be over. */
+	/*
+	 * Writeback submits many bios without waiting. The I/O of a dead user must be over at
+	 * some time.
+	 */
 	return KP_NEEDS_ASYNC_DEVICE | KP_NEEDS_OWN_IO;
 }
 
-/* A share of the machine's memory, but no more than @most, so that machines compare. */
+/* A share of the machine's memory, at most @most, so that machines can be compared. */
 static uint64_t share_of_memory(unsigned int percent, uint64_t most)
 {
 	struct sysinfo info;
@@ -208,7 +219,10 @@ static uint64_t share_of_memory(unsigned int percent, uint64_t most)
 		      most);
 }
 
-/* What is not given: the kernel's defaults, but memory within bounds, so that machines compare. */
+/*
+ * Fill in options that were not given: the kernel's defaults, with bounds on memory so that
+ * machines can be compared.
+ */
 static void fill_options(struct cache_stage *cs, const struct kp_cache_options *options)
 {
 	static const struct kp_cache_options defaults = {
@@ -265,9 +279,9 @@ static const struct kp_variant *find_variant(const struct kp_policy *policy, con
 }
 
 /*
- * The policy that was asked for, and the other half that goes with it: a file system builds bios
- * across blocks, a block device writes page after page (generic_writepages()), which needs no
- * mapping.
+ * Choose the variants of both policies: the one that was asked for, and its counterpart. A file
+ * system builds bios across blocks. A block device writes page after page (generic_writepages()),
+ * which needs no mapping.
  */
 static void choose_variants(struct cache_stage *cs, const struct kp_stage_config *config)
 {
@@ -288,7 +302,7 @@ static void choose_variants(struct cache_stage *cs, const struct kp_stage_config
 	}
 }
 
-/* Half of the descriptors that the process may have: the application needs some, too. */
+/* Half of the descriptors that the process may have. The application needs the others. */
 static unsigned int max_kept(void)
 {
 	struct rlimit files;
@@ -335,7 +349,7 @@ static int cache_init(struct kp_stage *stage, const struct kp_stage_config *conf
 			     stage->counters);
 }
 
-/* Leave the files; what nobody else uses is written back by the flusher of its device. */
+/* Leave all files. The flusher of a file's device writes it back if no other user can. */
 static void leave_files(struct cache_stage *cs)
 {
 	struct cache_file **last = calloc(cs->nr_files + 1, sizeof(*last));

@@ -6,8 +6,8 @@
 #include "files.h"
 #include "io.h"
 
-#define CACHE_MAX_WINDOW   1024u /* pages of one readahead */
-#define CACHE_MAX_FLUSHERS 64u	 /* devices that one pipeline has files on */
+#define CACHE_MAX_WINDOW   1024u /* largest readahead, pages */
+#define CACHE_MAX_FLUSHERS 64u	 /* devices that one pipeline can have files on */
 
 struct cache_stage {
 	struct kp_stage stage;
@@ -23,24 +23,25 @@ struct cache_stage {
 	struct flusher *flushers[CACHE_MAX_FLUSHERS];
 	struct cache_bdi *bdis[CACHE_MAX_FLUSHERS];
 	unsigned int nr_flushers;
-	struct cache_file **files; /* that we used, to be left in the end */
+	struct cache_file **files; /* all files that this pipeline has used */
 	unsigned int nr_files;
-	unsigned int nr_kept; /* of these, closed ones whose descriptor is kept */
+	unsigned int nr_kept; /* closed files of which a descriptor is kept */
 	unsigned int max_kept;
-	uint64_t release_at; /* when to look whether they are still needed */
-	uint32_t window;     /* readahead at most, pages */
+	uint64_t release_at; /* when to check which of them are still needed */
+	uint32_t window;     /* largest readahead of this pipeline, pages */
 	uint32_t ids[CACHE_MAX_WINDOW];
 	uint8_t masks[CACHE_MAX_WINDOW];
 };
 
-/* An open file: struct file, with its file_ra_state and f_wb_err. */
+/* An open file: what struct file keeps in file_ra_state and f_wb_err. */
 struct open_file {
 	struct cache_file *file;
 	uint32_t error_since;
-	uint64_t previous; /* page read last */
+	uint64_t previous; /* the page that was read last */
 	uint64_t ra_start;
 	uint32_t ra_size;
-	uint32_t ra_async; /* pages from the end at which the next window is asked for */
+	uint32_t
+		ra_async; /* the next window is read when this many pages of the present one are left */
 };
 
 static inline struct cache_stage *cache_stage(struct kp_stage *stage)

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * The files of the page cache: which of their pages have blocks on disk, who uses them, and what
- * those must agree on.
- */
+/* The files of the page cache. See files.h. */
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -29,7 +26,7 @@ static int init_bdi(void *object, void *arg)
 	return kp_robust_init(&bdi->flusher_lock);
 }
 
-/* What the file lies on. There is one null device, whatever the names of its files. */
+/* Find the device that the file lies on. All files of the null device lie on one. */
 static int find_bdi(struct page_cache *cache, const struct kp_file *kp_file, struct cache_bdi **bdi)
 {
 	struct kp_file_key key = kp_file->key;
@@ -73,7 +70,7 @@ static int init_file(void *object, void *arg)
 	return 0;
 }
 
-/* How the file looks on disk: to see later whether somebody else changed it. */
+/* Note how the file looks on disk, to see later whether somebody else has changed it. */
 static void read_stamp(const struct kp_file *kp_file, uint64_t stamp[3])
 {
 	struct stat st;
@@ -95,12 +92,12 @@ void cache_stamp(struct page_cache *cache, struct cache_file *file, const struct
 
 struct file_users {
 	bool using;
-	bool reaching; /* of those, who can open the file whatever its name */
+	bool reaching; /* and one of them can open the file whatever its name */
 	bool leaving;
-	bool dead; /* was killed, may still write */
+	bool dead; /* a user was killed and may still have I/O in flight */
 };
 
-/* Who has the file, @except aside? */
+/* How the users other than @except use the file. */
 static struct file_users find_users(const struct page_cache *cache, const struct cache_file *file,
 				    uint32_t except)
 {
@@ -144,7 +141,10 @@ static uint32_t choose_block_size(const struct kp_file *kp_file,
 		return options->block_size;
 	if (options->device_blocks)
 		return kp_blocksize_initial(options->blocks, kp_file->size, logical, KP_PAGE_SIZE);
-	/* A file system has its own; ext4's is a page unless mkfs was told otherwise. */
+	/*
+	 * A file system has a block size of its own. ext4's is a page unless mkfs was told
+	 * otherwise.
+	 */
 	if (kp_file->fd >= 0 && !kp_file->block_device && !fstat(kp_file->fd, &st) &&
 	    st.st_blksize >= (long)KP_SECTOR_SIZE && st.st_blksize < (long)KP_PAGE_SIZE)
 		return kp_max((uint32_t)st.st_blksize, logical);
@@ -179,8 +179,9 @@ static bool has_writes(const struct cache_file *file)
 }
 
 /*
- * The size of a file that nobody else has open: @on_disk, which may have changed since it was opened,
- * or what killed users made of it.
+ * The size of a file that nobody else has open. @on_disk: its size now, which others may have
+ * changed since it was opened. Users that were killed may have left a larger i_size, with dirty
+ * pages behind the end on disk.
  */
 static uint64_t true_size(const struct cache_file *file, const struct kp_file *kp_file,
 			  uint64_t on_disk)
@@ -195,8 +196,8 @@ static uint64_t true_size(const struct cache_file *file, const struct kp_file *k
 }
 
 /*
- * The first user of the file after a while. What users that were killed left dirty stays, to be
- * written back as in the kernel. With the file's lock.
+ * Set the file up for its first user after a while. Dirty pages that killed users left stay, to
+ * be written back as in the kernel. With the file's lock.
  */
 static void restart_file(struct page_cache *cache, struct cache_file *file,
 			 const struct kp_file *kp_file, const struct cache_open_options *options,
@@ -205,7 +206,7 @@ static void restart_file(struct page_cache *cache, struct cache_file *file,
 	uint64_t stamp[3];
 
 	read_stamp(kp_file, stamp);
-	/* Whoever changed the file meanwhile did it behind our back. */
+	/* Somebody changed the file while nobody had it open here: clean pages may be wrong. */
 	if (memcmp(stamp, file->stamp, sizeof(stamp)) || block_size != file->block_size ||
 	    file->block_device)
 		cache_invalidate(cache, file, 0, UINT64_MAX);
@@ -219,7 +220,7 @@ static void restart_file(struct page_cache *cache, struct cache_file *file,
 	cache_read_mapped(cache, file, kp_file->fd);
 }
 
-/* Jobs that share a file must mean the same by it. */
+/* Jobs that share a file must agree on its options. */
 static int agree_file(const struct cache_file *file, const struct kp_file *kp_file,
 		      const struct cache_open_options *options)
 {
@@ -240,8 +241,8 @@ static int agree_file(const struct cache_file *file, const struct kp_file *kp_fi
 }
 
 /*
- * Is the file in a state in which it can begin anew? Not while somebody who had it with another
- * block size may still write, or pages are dirty whose masks mean another size.
+ * Can the file be set up again? It cannot while a user with another block size may still write to
+ * it, or while masks of dirty blocks refer to another block size.
  */
 static bool can_restart(const struct cache_file *file, struct file_users others,
 			const struct cache_open_options *options, uint32_t block_size)
@@ -251,7 +252,10 @@ static bool can_restart(const struct cache_file *file, struct file_users others,
 	return options->blocks == file->blocks && block_size == file->block_size;
 }
 
-/* @fd leads to the file from now on. One that was kept is closed. With the file's lock. */
+/*
+ * Writeback finds the file by @fd from now on. The descriptor that was kept is closed. With the
+ * file's lock.
+ */
 static void set_descriptor(struct cache_file *file, uint16_t user, int fd, bool kept)
 {
 	struct cache_opens *opens = &file->users[user];
@@ -264,7 +268,7 @@ static void set_descriptor(struct cache_file *file, uint16_t user, int fd, bool 
 		close(old);
 }
 
-/* With the file's lock. */
+/* Become a user of the file. With the file's lock. */
 static int join_file(struct page_cache *cache, uint16_t user, struct cache_file *file,
 		     struct kp_file *kp_file, const struct cache_open_options *options)
 {
@@ -291,8 +295,8 @@ static int join_file(struct page_cache *cache, uint16_t user, struct cache_file 
 }
 
 /*
- * One flusher serves a device: it has one policy. With page_cache.lock. Return: -EAGAIN when those
- * who have another are just leaving.
+ * Become a user of the device. One flusher serves it, so its users must agree on the policy. With
+ * page_cache.lock. Return: -EAGAIN when users with another policy are just leaving.
  */
 static int join_bdi(struct page_cache *cache, uint16_t user, struct cache_bdi *bdi,
 		    const struct kp_file *kp_file, const struct cache_open_options *options)
@@ -345,10 +349,13 @@ int cache_exclude_others(const struct page_cache *cache, const struct kp_file *k
 
 	if (fd < 0)
 		return 0;
-	/* Look first: a lock that is held for a moment would disturb the flusher of the other. */
+	/*
+	 * Look before taking the lock: even for a moment it would keep the other cache's flusher
+	 * from opening the file.
+	 */
 	if (held_by_others(cache, fd))
 		return -EBUSY;
-	/* A file system without locks takes its user's word. */
+	/* On a file system without locks nobody can tell. */
 	if (kp_file_lock(fd, KP_LOCK_PAGE_CACHE, cache->token))
 		return 0;
 	if (!held_by_others(cache, fd))
@@ -450,7 +457,7 @@ bool cache_leave_file(struct page_cache *cache, uint16_t user, struct cache_file
 {
 	struct file_users others;
 
-	cache_reap_users(cache); /* a dead user does not write it back */
+	cache_reap_users(cache); /* a dead user will not write the file back */
 	cache_lock(cache, file);
 	others = find_users(cache, file, user);
 	cache_set_use(file, user, others.reaching ? FILE_UNUSED : FILE_LEAVING);

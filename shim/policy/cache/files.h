@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The files of the page cache: who uses them, and what their users must agree on. Any thread may call
- * these functions; they take the locks they need.
+ * The files of the page cache: who uses them, and what their users must agree on. Any thread may
+ * call these functions; they take the locks they need.
  */
 #ifndef KP_CACHE_FILES_H
 #define KP_CACHE_FILES_H
@@ -20,8 +20,8 @@ struct cache_open_options {
 };
 
 /*
- * cache_exclude_others - mark an open file as cached here, until it is closed. Return: 0; -EBUSY when
- * another page cache has it, then it is not marked.
+ * cache_exclude_others - mark an open file as cached here, until it is closed. Return: 0; -EBUSY
+ * when another page cache has it, then it is not marked.
  */
 int cache_exclude_others(const struct page_cache *cache, const struct kp_file *kp_file);
 

@@ -1,10 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * The flusher of a device: wb_workfn() and what it calls. Every pipeline that has a file of the
- * device open has a thread for it; the one that holds the role works, through a pipeline of its
- * own, the others look four times a second whether the role is free. Files are opened by their path,
- * or, when that has gone, through the process that has them open.
- */
+/* The flusher of a device. See flusher.h. */
 #include <fcntl.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -23,14 +18,15 @@
 #define LOOK_NS	      100000000u
 #define REAP_EVERY_NS 500000000u
 #define DYING_NS      20000000u
-#define GIVE_UP_NS    2000000000u /* a file that cannot be opened, and nobody uses, is kept so long */
-#define NR_REQUESTS   128u
-#define OPEN_FILES    32u
-#define OPEN_TRIES    10u
+#define GIVE_UP_NS \
+	2000000000u /* a file that nobody uses and that cannot be opened is given up after this time */
+#define NR_REQUESTS 128u
+#define OPEN_FILES  32u
+#define OPEN_TRIES  10u
 
-/* A descriptor of our own. */
+/* An open file of the flusher's pipeline. */
 struct flusher_file {
-	struct cache_file *file; /* NULL: none */
+	struct cache_file *file; /* NULL: the slot is free */
 	struct kp_file *kp_file;
 	uint64_t used;
 };
@@ -41,14 +37,14 @@ struct flusher {
 	pthread_t thread;
 	uint32_t event;		/* futex: 'stop' was set */
 	bool stop;		/* atomic */
-	struct kp_pipeline *pl; /* made when there is something to do */
+	struct kp_pipeline *pl; /* made when there is something to write */
 	struct cache_io_ctx ctx;
-	struct flusher_file files[OPEN_FILES]; /* those used last */
+	struct flusher_file files[OPEN_FILES]; /* the files used last */
 	uint64_t uses;
-	uint32_t turn; /* the file whose turn it is */
+	uint32_t turn; /* index of the file that is next */
 	uint64_t next_periodic;
 	uint64_t next_look;
-	/* What flusher_stop() wants, and the answer. */
+	/* Set by flusher_stop(), and the answer to it. */
 	struct cache_file *const *last;
 	unsigned int nr_last;
 	int error;
@@ -92,8 +88,8 @@ static int open_path(struct flusher *flusher, struct cache_file *file, const cha
 }
 
 /*
- * Return: 0; -ENOENT: nothing leads to the file; -EXDEV: it is of a null device and our device is
- * not, or the reverse; another -errno.
+ * Open a file. Return: 0; -ENOENT when no path leads to it; -EXDEV when it belongs to a null
+ * device and our device is none, or the reverse; another -errno.
  */
 static int open_file(struct flusher *flusher, struct cache_file *file, struct kp_file **kp_file)
 {
@@ -111,7 +107,7 @@ static int open_file(struct flusher *flusher, struct cache_file *file, struct kp
 		ret = open_path(flusher, file, location.path, kp_file);
 		if (ret != -ENOENT)
 			return ret;
-		/* The path led elsewhere by then. */
+		/* The path was changed after we had found it. */
 	}
 	return -EAGAIN;
 }
@@ -123,7 +119,10 @@ static void close_file(struct flusher_file *slot)
 	slot->file = NULL;
 }
 
-/* The place of @file, or one for it: that of the file that was used longest ago. */
+/*
+ * The slot of @file, or a free one. If all are in use, the file that was used least recently is
+ * closed.
+ */
 static struct flusher_file *find_slot(struct flusher *flusher, const struct cache_file *file)
 {
 	struct flusher_file *oldest = &flusher->files[0];
@@ -141,8 +140,9 @@ static struct flusher_file *find_slot(struct flusher *flusher, const struct cach
 }
 
 /*
- * Drop the pages of a file. @error: 0 when the file is gone, and its data may go; otherwise data is
- * lost, which openers hear of unless nothing leads to the file (-ENOENT).
+ * Drop the pages of a file. @error 0: the file is gone, and its data may go. Otherwise data is
+ * lost: -ENOENT when no path leads to the file, else an error that openers get from their next
+ * sync.
  */
 static void drop_pages(struct flusher *flusher, struct cache_file *file, int error)
 {
@@ -164,7 +164,7 @@ static void drop_pages(struct flusher *flusher, struct cache_file *file, int err
 	cache_wake_throttled(cache);
 }
 
-/* It cannot be opened: say so, once, and keep it. */
+/* The file cannot be opened: say so once. Its pages stay dirty. */
 static void note_unopened(struct cache_file *file, int error)
 {
 	if (error == -EXDEV || cache_load(&file->unopened_ns))
@@ -175,7 +175,10 @@ static void note_unopened(struct cache_file *file, int error)
 	__atomic_store_n(&file->unopened_ns, kp_now_ns(), __ATOMIC_RELEASE);
 }
 
-/* A descriptor of our own. Return: 0; -ENOENT: it is no more, its pages are dropped; -errno. */
+/*
+ * Get an open file for a cached one. Return: 0; -ENOENT when it is gone or nothing leads to it,
+ * and its pages were dropped; another -errno.
+ */
 static int file_of(struct flusher *flusher, struct cache_file *file, struct kp_file **kp_file)
 {
 	struct flusher_file *slot = find_slot(flusher, file);
@@ -216,7 +219,7 @@ static bool over_background(const struct page_cache *cache)
 	return cache_totals(cache).dirty > cache->limits.dirty_background_bytes / KP_PAGE_SIZE;
 }
 
-/* The next dirty file of the device, in turn. NULL: none. */
+/* The next dirty file of the device, in turn. NULL: there is none. */
 static struct cache_file *next_file(struct flusher *flusher)
 {
 	struct page_cache *cache = flusher->config.cache;
@@ -233,7 +236,7 @@ static struct cache_file *next_file(struct flusher *flusher)
 	return NULL;
 }
 
-/* A budget for the next dirty file that can be opened. Return: pages written. */
+/* Write one budget of pages of the next dirty file that can be opened. Return: pages written. */
 static uint64_t write_next_file(struct flusher *flusher)
 {
 	uint32_t nr = __atomic_load_n(&flusher->config.cache->nr_files, __ATOMIC_ACQUIRE);
@@ -251,7 +254,7 @@ static uint64_t write_next_file(struct flusher *flusher)
 	return 0;
 }
 
-/* All of a file, a budget at a time. */
+/* Write all dirty pages of a file, one budget at a time. */
 static void write_file(struct flusher *flusher, struct cache_file *file, struct kp_file *kp_file)
 {
 	uint64_t left = cache_load(&file->nr_dirty), written;
@@ -263,7 +266,7 @@ static void write_file(struct flusher *flusher, struct cache_file *file, struct 
 	} while (left && written && !stopping(flusher));
 }
 
-/* wb_check_old_data_flush(): files that have been dirty for too long. */
+/* wb_check_old_data_flush(): write files that have been dirty for too long. */
 static void write_expired(struct flusher *flusher, uint64_t now)
 {
 	struct page_cache *cache = flusher->config.cache;
@@ -306,8 +309,8 @@ static void write_orphan(struct flusher *flusher, struct cache_file *file)
 }
 
 /*
- * Dirty pages whose users were all killed count against everybody's limit: whoever has a flusher
- * writes them, of other devices too when nobody is left who has one.
+ * Write the dirty pages of files whose users were all killed, since these count against the limit
+ * of everybody. That includes files of other devices that have no flusher left.
  */
 static void write_orphans(struct flusher *flusher)
 {
@@ -334,7 +337,7 @@ static void sleep_for_work(struct flusher *flusher, uint32_t seen)
 	if (__atomic_load_n(&flusher->ctx.in_flight, __ATOMIC_ACQUIRE)) {
 		if (kp_pipeline_wait(flusher->pl, flusher->ctx.anchor.next) >= 0)
 			return;
-		usleep(100); /* a thread of some stage has it */
+		usleep(100); /* a thread of another stage holds our bios */
 		return;
 	}
 	__atomic_store_n(&bdi->sleeping, 1, __ATOMIC_SEQ_CST);
@@ -343,14 +346,14 @@ static void sleep_for_work(struct flusher *flusher, uint32_t seen)
 	__atomic_store_n(&bdi->sleeping, 0, __ATOMIC_SEQ_CST);
 }
 
-/* Now and then: who was killed, and what it left. */
+/* Look for killed users, and for what they left, every now and then. */
 static void check_users(struct flusher *flusher, uint64_t now)
 {
 	bool dying;
 
 	if (now < flusher->next_look)
 		return;
-	pool_map(flusher->config.cache); /* jobs that came later may want more */
+	pool_map(flusher->config.cache); /* jobs that started later may need more memory */
 	dying = cache_reap_users(flusher->config.cache);
 	flusher->next_look = now + (dying ? DYING_NS : REAP_EVERY_NS);
 	write_orphans(flusher);
@@ -378,7 +381,7 @@ static void work(struct flusher *flusher)
 	sleep_for_work(flusher, seen);
 }
 
-/* Is anything left of a file, or an error that nobody was told of? */
+/* Is anything of the file left to write, or an error that nobody has seen? */
 static bool has_left(struct page_cache *cache, struct cache_file *file)
 {
 	bool left;
@@ -390,7 +393,7 @@ static bool has_left(struct page_cache *cache, struct cache_file *file)
 	return left;
 }
 
-/* Write back what is left of a file. Return: 0, or why it is not on the device. */
+/* Write back what is left of a file. Return: 0, or the error that kept data from the device. */
 static int write_last_file(struct flusher *flusher, struct cache_file *file)
 {
 	struct page_cache *cache = flusher->config.cache;
@@ -425,7 +428,7 @@ static int write_last_file(struct flusher *flusher, struct cache_file *file)
 
 /* ---- the thread ---------------------------------------------------------------------------- */
 
-/* Make the pipeline, when it is needed first. 0 or -errno. */
+/* Create the pipeline when it is first needed. Return: 0 or -errno. */
 static int set_up(struct flusher *flusher)
 {
 	const struct flusher_config *config = &flusher->config;
@@ -452,7 +455,7 @@ static int set_up(struct flusher *flusher)
 	return ret;
 }
 
-/* The late flush: what nobody synced, when nobody is left to. */
+/* The late flush: write back what nobody has synced when the last user leaves. */
 static void write_last(struct flusher *flusher)
 {
 	uint64_t from = kp_now_ns(), before = 0, *counters;
@@ -495,7 +498,7 @@ static void tear_down(struct flusher *flusher)
 	cache_io_exit(&flusher->ctx);
 }
 
-/* Sleep until we are to stop, or a while. */
+/* Sleep for a while, or until flusher_stop(). */
 static void stand_by(struct flusher *flusher)
 {
 	uint32_t seen = __atomic_load_n(&flusher->event, __ATOMIC_ACQUIRE);
@@ -505,7 +508,7 @@ static void stand_by(struct flusher *flusher)
 		kp_futex_wait(&flusher->event, seen, STANDBY_NS);
 }
 
-/* Become the flusher, if nobody else is. */
+/* Try to become the flusher of the device. */
 static bool begin_work(struct flusher *flusher)
 {
 	struct cache_bdi *bdi = flusher->config.bdi;
@@ -543,7 +546,10 @@ static void *flusher_main(void *arg)
 	return NULL;
 }
 
-/* The pipeline below the page cache, as the kernel's writeback sees it: it never waits for one. */
+/*
+ * Configure the flusher's pipeline: the stages below the page cache, with an asynchronous device,
+ * since the kernel's writeback does not wait for each bio.
+ */
 static void configure_lower(struct flusher *flusher, const struct kp_pipeline_config *job)
 {
 	struct kp_pipeline_config *config = &flusher->pipeline;
@@ -552,11 +558,11 @@ static void configure_lower(struct flusher *flusher, const struct kp_pipeline_co
 	config->depth = NR_REQUESTS;
 	config->max_io_size = CACHE_BIO_PAGES * KP_PAGE_SIZE;
 	config->synchronous = false;
-	config->terminate = NULL; /* what was written goes out, however the job ends */
+	config->terminate = NULL; /* dirty pages are written however the job ends */
 	config->device.null.synchronous = false;
 	if (strcmp(config->device.backend, "null"))
 		config->device.backend = "libaio";
-	/* Counters of its own thread, which count for the same job. */
+	/* The thread has counters of its own, which are added to the job's. */
 	if (job->slot) {
 		config->slot = kp_counters_slot(job->arena);
 		if (config->slot)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The flusher of a device: wb_workfn() and what it calls. Every pipeline that has a file of the device
- * open has a thread for it. The thread that holds the device's flusher_lock works, through a pipeline
- * of its own; the others try the lock four times a second.
+ * The flusher of a device: wb_workfn() and what it calls. Every pipeline that has a file of the
+ * device open has a thread for it. The thread that holds the device's flusher_lock works, through
+ * a pipeline of its own; the others try the lock four times a second.
  */
 #ifndef KP_CACHE_FLUSHER_H
 #define KP_CACHE_FLUSHER_H

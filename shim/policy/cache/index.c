@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The index of a file's pages, see page_index.h: a radix tree of 64 slots to a node. */
+/* The index of a file's pages, see index.h: a radix tree with 64 slots in a node. */
 #include "index.h"
 
 #define NODES_PER_CHUNK 256u
 #define MAX_HEIGHT	11 /* 66 bits */
 
-/* The way down to a leaf. */
+/* The nodes from a leaf up to the root. */
 struct path {
 	struct index_node *nodes[MAX_HEIGHT]; /* the leaf first */
 	uint32_t ids[MAX_HEIGHT];
@@ -21,7 +21,7 @@ static unsigned int slot_at(uint64_t number, unsigned int level)
 	return (number >> (level * INDEX_SHIFT)) % INDEX_SLOTS;
 }
 
-/* Is @number within what the present height can hold? */
+/* Can a tree of the present height hold @number? */
 static bool reaches(const struct page_index *index, uint64_t number)
 {
 	unsigned int bits = index->height * INDEX_SHIFT;
@@ -60,7 +60,7 @@ static void free_node(struct page_index *index, uint32_t id)
 		index->leaf = 0;
 }
 
-/* The leaf that holds @number, NULL: none. */
+/* The leaf that holds @number, or NULL. */
 static struct index_node *find_leaf(struct page_index *index, uint64_t number)
 {
 	uint64_t base = number & ~(uint64_t)(INDEX_SLOTS - 1);
@@ -86,7 +86,7 @@ uint32_t page_index_find(struct page_index *index, uint64_t number)
 	return leaf ? leaf->slots[slot_at(number, 0)] : 0;
 }
 
-/* The way to @number, which is there. */
+/* Collect the nodes that lead to @number, which is in the tree. */
 static void walk(struct page_index *index, uint64_t number, struct path *path)
 {
 	uint32_t id = index->root;
@@ -107,7 +107,7 @@ void page_index_set(struct page_index *index, uint64_t number, enum page_mark ma
 		uint64_t bit = 1ull << slot_at(number, level);
 
 		if (path.nodes[level]->marks[mark] & bit)
-			return; /* and so it is above */
+			return; /* the nodes above have the mark, too */
 		path.nodes[level]->marks[mark] |= bit;
 	}
 }
@@ -118,7 +118,7 @@ static void clear_mark(struct page_index *index, uint64_t number, enum page_mark
 	for (unsigned int level = 0; level < index->height; level++) {
 		path->nodes[level]->marks[mark] &= ~(1ull << slot_at(number, level));
 		if (path->nodes[level]->marks[mark])
-			return; /* others below here have it */
+			return; /* other slots of this node have it */
 	}
 }
 
@@ -130,14 +130,14 @@ void page_index_clear(struct page_index *index, uint64_t number, enum page_mark 
 	clear_mark(index, number, mark, &path);
 }
 
-/* Make the tree high enough for @number. */
+/* Grow the tree until it can hold @number. */
 static int grow(struct page_index *index, struct kp_arena *arena, uint64_t number)
 {
 	while (!reaches(index, number)) {
 		uint32_t id;
 
 		if (!index->root) {
-			/* Nothing to carry over: as high as it takes at once. */
+			/* The tree is empty: it can start at any height. */
 			index->height++;
 			continue;
 		}
@@ -154,7 +154,7 @@ static int grow(struct page_index *index, struct kp_arena *arena, uint64_t numbe
 	return 0;
 }
 
-/* Free the nodes on the way to @number that hold nothing, from the leaf up. */
+/* Free the nodes above @number that have become empty, from the leaf up. */
 static void prune(struct page_index *index, uint64_t number, const struct path *path)
 {
 	for (unsigned int level = 0; level < index->height; level++) {
@@ -178,7 +178,10 @@ int page_index_insert(struct page_index *index, struct kp_arena *arena, uint64_t
 	if (!leaf) {
 		if (grow(index, arena, number))
 			return -ENOMEM;
-		/* Nodes made here stay without marks if a later one cannot be had: harmless. */
+		/*
+		 * If a node cannot be allocated, the empty ones above it stay. They have no marks
+		 * and do no harm.
+		 */
 		node = index->root;
 		for (unsigned int level = index->height; level-- > 0;) {
 			if (!node) {
@@ -213,7 +216,7 @@ void page_index_remove(struct page_index *index, uint64_t number)
 	prune(index, number, &path);
 }
 
-/* The first with @mark below node @id, whose first number is @base. */
+/* Find the first page with @mark below node @id, whose first number is @base. */
 static uint32_t next_below(struct page_index *index, uint32_t id, unsigned int level, uint64_t base,
 			   uint64_t from, enum page_mark mark, uint64_t *number)
 {

@@ -10,14 +10,15 @@
 #include "wake.h"
 
 /*
- * More than 128 requests (nr_requests) of 128 segments: what bounds writeback, and makes it sleep
- * and so flush its plug, are requests as in the kernel. Untouched entries cost no memory.
+ * There are more bios than 128 requests (nr_requests) of 128 segments can hold. So writeback
+ * sleeps, and flushes its plug, for want of requests, as in the kernel. Objects that were never
+ * used cost no memory.
  */
 #define NR_BIOS	      32768u
 #define WAIT_NS	      100000000u
-#define LAST_WAITS    50u /* for memory, when the run is to end */
+#define LAST_WAITS    50u /* of one I/O for memory, when the run is to end */
 #define REAP_EVERY_NS 500000000u
-#define DYING_NS      20000000u /* so often when somebody is on its way out */
+#define DYING_NS      20000000u /* the interval while a dead user still has I/O in flight */
 
 /* ---- bios ------------------------------------------------------------------------------------ */
 
@@ -31,7 +32,6 @@ void cache_bio_free(struct kp_bio *bio)
 	__atomic_fetch_sub(&ctx->in_flight, 1, __ATOMIC_RELEASE);
 }
 
-/* Call @visit for every page of an I/O, with the blocks that it covers. With the file's lock. */
 void cache_for_each_page(struct cache_io *io, void (*visit)(struct cache_io *io, uint32_t id,
 							    unsigned int from, unsigned int to))
 {
@@ -48,7 +48,6 @@ void cache_for_each_page(struct cache_io *io, void (*visit)(struct cache_io *io,
 	}
 }
 
-/* The next bio of ours, with room for @nr segments. NULL: out of memory. */
 struct kp_bio *cache_bio_alloc(struct cache_io_ctx *ctx, struct cache_file *file,
 			       struct kp_file *kp_file, uint64_t pos, unsigned int nr)
 {
@@ -97,7 +96,7 @@ void cache_bio_submit(struct kp_bio *bio)
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
-/* Now and then: a job that was killed has pages that others wait for. */
+/* Look for dead users now and then: others may wait for their pages. */
 static void reap_now_and_then(struct cache_io_ctx *ctx)
 {
 	uint64_t now = kp_now_ns();
@@ -157,13 +156,13 @@ void cache_io_drain(struct cache_io_ctx *ctx)
 	kp_pipeline_flush(ctx->anchor.pipeline, ctx->anchor.next);
 	while (cache_has_in_flight(ctx)) {
 		if (kp_pipeline_wait(ctx->anchor.pipeline, ctx->anchor.next) < 0)
-			usleep(100); /* a thread of some stage has it */
+			usleep(100); /* a thread of another stage holds our bios */
 	}
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* What lies behind the end of the file on disk reads as zeroes. */
+/* The read succeeded. What lies behind the end of the file on disk reads as zeroes. */
 static void page_read(struct cache_io *io, uint32_t id, unsigned int from, unsigned int to)
 {
 	struct cache_page *page = cache_page(io->ctx->cache, id);
@@ -219,7 +218,7 @@ static void read_end_io(struct kp_bio *bio)
 	}
 }
 
-/* One bio for bytes [@pos, @pos + @len) of consecutive pages. */
+/* Read bytes [@pos, @pos + @len) of consecutive pages by one bio. */
 static void read_piece(struct cache_io_ctx *ctx, struct cache_file *file, struct kp_file *kp_file,
 		       uint64_t pos, uint64_t len, const uint32_t *ids, struct cache_read *read)
 {
@@ -268,7 +267,7 @@ void cache_read_pages(struct cache_io_ctx *ctx, struct cache_file *file, struct 
 		uint64_t pos = (first + i) * KP_PAGE_SIZE;
 		unsigned int whole = 0;
 
-		/* mpage_readpages(): whole pages share a bio, whatever the block size. */
+		/* mpage_readpages(): whole pages share a bio, whatever the block size is. */
 		while (i + whole < nr && whole < CACHE_BIO_PAGES && masks[i + whole] == all)
 			whole++;
 		if (whole) {
@@ -276,7 +275,7 @@ void cache_read_pages(struct cache_io_ctx *ctx, struct cache_file *file, struct 
 				   read);
 			i += whole;
 		} else {
-			/* A page that has blocks: each by a bio of its own. */
+			/* The page has some blocks already: each of the others gets a bio. */
 			struct kp_blocksize_bio piece = { 0 };
 
 			while (kp_blocksize_next_bio(file->blocks, file->block_size, masks + i, 1,
@@ -291,8 +290,8 @@ void cache_read_pages(struct cache_io_ctx *ctx, struct cache_file *file, struct 
 /* ---- direct I/O ------------------------------------------------------------------------------ */
 
 /*
- * A direct read of a file that is longer, or shorter, than it is on disk yet: what was not written
- * back reads as zeroes, what is padding is not there.
+ * Correct a direct read of a file whose i_size differs from its size on disk. Data that was not
+ * written back yet reads as zeroes, and padding is not part of the file.
  */
 static void end_at_size(const struct cache_io *io, struct kp_bio *bio)
 {
@@ -312,7 +311,10 @@ static void end_at_size(const struct cache_io *io, struct kp_bio *bio)
 	}
 }
 
-/* invalidate_inode_pages2_range() after a direct write: what was read in meanwhile is old. */
+/*
+ * After a direct write, drop the pages that were read in meanwhile:
+ * invalidate_inode_pages2_range().
+ */
 static void direct_end_io(struct kp_bio *bio)
 {
 	struct cache_io *io = bio->private;

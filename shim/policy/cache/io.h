@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The I/O of the page cache, below the stage: bios for pages, reads into pages, direct I/O around the
- * cache, and the waits in which a thread's own completions go on. Every thread that does I/O, a job's
- * or a flusher's, has a context and a pipeline of its own. Only that thread calls these functions.
+ * The I/O of the page cache, below the stage: bios for pages, reads into pages, direct I/O around
+ * the cache, and the waits in which a thread's own completions go on. Every thread that does I/O,
+ * a job's or a flusher's, has a context and a pipeline of its own. Only that thread calls these
+ * functions.
  */
 #ifndef KP_CACHE_IO_H
 #define KP_CACHE_IO_H
@@ -75,8 +76,8 @@ void cache_bio_submit(struct kp_bio *bio);
 void cache_bio_free(struct kp_bio *bio);
 
 /*
- * cache_for_each_page - call @visit for every cached page of an I/O, with the bytes of the page that
- * the I/O covers. With the file's lock.
+ * cache_for_each_page - call @visit for every cached page of an I/O, with the bytes of the page
+ * that the I/O covers. With the file's lock.
  */
 void cache_for_each_page(struct cache_io *io, void (*visit)(struct cache_io *io, uint32_t id,
 							    unsigned int from, unsigned int to));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Where a cached file can be opened. Its path may lead elsewhere by now, or nowhere: the file was
- * renamed, a link was removed, a symlink was changed. The descriptors of its users still lead to it.
+ * renamed, a link was removed, a symlink was changed. The descriptors of its users still lead to
+ * it.
  */
 #ifndef KP_CACHE_LOCATE_H
 #define KP_CACHE_LOCATE_H
@@ -14,8 +15,8 @@ struct cache_location {
 };
 
 /*
- * cache_locate_file - find a path that leads to @file now: its own, or that of a user's descriptor in
- * /proc. Any thread, with or without the file's lock.
+ * cache_locate_file - find a path that leads to @file now: its own, or that of a user's
+ * descriptor in /proc. Any thread, with or without the file's lock.
  *
  * Return: 0; -ENOENT when there is none; another -errno when there may be one.
  */
@@ -24,7 +25,8 @@ int cache_locate_file(const struct page_cache *cache, const struct cache_file *f
 
 /*
  * cache_descriptors_changed - the descriptors of a user changed: who looks for the file meanwhile
- * looks again. With the file's lock, after the new state is stored and before a descriptor is closed.
+ * looks again. With the file's lock, after the new state is stored and before a descriptor is
+ * closed.
  */
 void cache_descriptors_changed(struct cache_file *file);
 

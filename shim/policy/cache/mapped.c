@@ -23,7 +23,10 @@ bool cache_mapped(struct cache_file *file, uint64_t number)
 	return __atomic_load_n(&piece[number / 8], __ATOMIC_RELAXED) >> number % 8 & 1;
 }
 
-/* The piece for @number, which will be changed. NULL: no memory, or all is as it shall be. */
+/*
+ * The piece for @number, which the caller is going to change. NULL: there is no memory, or all
+ * bits have the wanted value already.
+ */
 static uint8_t *map_piece(struct page_cache *cache, struct cache_file *file, uint64_t number,
 			  bool set)
 {
@@ -58,7 +61,10 @@ static void change_map(struct page_cache *cache, struct cache_file *file, uint64
 			for (uint64_t i = at; piece && i < at + here; i++) {
 				uint8_t bit = 1u << i % 8;
 
-				/* Under the lock, but read without. */
+				/*
+				 * Changes are made with the file's lock, but cache_mapped() reads
+				 * without it.
+				 */
 				if (set)
 					__atomic_fetch_or(&piece[i / 8], bit, __ATOMIC_RELAXED);
 				else
@@ -94,7 +100,7 @@ static void clear_map(struct page_cache *cache, struct cache_file *file)
 	}
 }
 
-/* The written extents of a file. A file system that cannot tell has none. */
+/* Set the bits of the file's written extents. On a file system without FIEMAP there are none. */
 static void read_extents(struct page_cache *cache, struct cache_file *file, int fd)
 {
 	_Alignas(struct fiemap) char

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Which pages of a file have their blocks on disk, so that writeback need not allocate any. A bit for
- * each page, in pieces of 4 KiB that are made when needed. A piece that is all ones has no memory:
- * its pointer is MAP_ALL. Pieces stay for as long as the file; empty ones give their memory back.
+ * Which pages of a file have their blocks on disk, so that writeback need not allocate any. A bit
+ * for each page, in pieces of 4 KiB that are made when needed. A piece that is all ones has no
+ * memory: its pointer is MAP_ALL. Pieces stay for as long as the file; empty ones give their
+ * memory back.
  */
 #ifndef KP_CACHE_MAPPED_H
 #define KP_CACHE_MAPPED_H

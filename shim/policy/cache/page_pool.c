@@ -5,7 +5,7 @@
 
 #include "page_pool.h"
 
-/* Whoever died in here left the list half done: make it anew from the pages. */
+/* The owner of the lock died and left the list half changed: make the list anew from the pages. */
 static void repair_pool(struct page_cache *cache)
 {
 	uint32_t in_use = 0;
@@ -30,7 +30,7 @@ static void lock_pool(struct page_cache *cache)
 		repair_pool(cache);
 }
 
-/* Pages that there may be: clean and dirty ones. */
+/* The limit counts clean and dirty pages. */
 uint64_t pool_max_pages(const struct page_cache *cache)
 {
 	uint64_t bytes = cache->limits.cache_bytes + cache->limits.dirty_bytes;
@@ -38,7 +38,7 @@ uint64_t pool_max_pages(const struct page_cache *cache)
 	return kp_min(bytes / KP_PAGE_SIZE, (uint64_t)CACHE_CHUNKS * PAGES_PER_CHUNK - 1);
 }
 
-/* With pool_lock. */
+/* The chunk that holds page @id; the first caller makes it. With pool_lock. */
 static struct page_chunk *chunk_of(struct page_cache *cache, uint32_t id)
 {
 	struct page_chunk **chunk = &cache->chunks[id / PAGES_PER_CHUNK];
@@ -48,7 +48,7 @@ static struct page_chunk *chunk_of(struct page_cache *cache, uint32_t id)
 	return *chunk;
 }
 
-/* A page that was never used. With pool_lock. */
+/* Hand out an id that was never used. With pool_lock. */
 static uint32_t fresh_page(struct page_cache *cache)
 {
 	uint32_t id = cache->nr_pages + 1;
@@ -61,7 +61,10 @@ static uint32_t fresh_page(struct page_cache *cache)
 
 /* ---- populating ---------------------------------------------------------------------------- */
 
-/* How much of the pool this process has mapped. Threads that meet here only do the work twice. */
+/*
+ * How many chunks this process has mapped. Two threads that meet here do the same work twice,
+ * which does no harm.
+ */
 static struct {
 	struct page_cache *cache;
 	pid_t pid; /* a forked child starts without page table entries */
@@ -77,7 +80,10 @@ static int populate_chunk(struct page_chunk *chunk)
 		return 0;
 	if (errno != EINVAL)
 		return -errno;
-	/* Before 5.14. Another process may be writing to the pages, so the write is atomic. */
+	/*
+	 * Kernels before 5.14. Another process may be writing to these pages, so the write is
+	 * atomic.
+	 */
 	for (size_t i = 0; i < sizeof(*chunk); i += KP_PAGE_SIZE)
 		__atomic_fetch_or(memory + i, 0, __ATOMIC_RELAXED);
 	return 0;
@@ -115,7 +121,7 @@ void pool_want(struct page_cache *cache, uint64_t pages)
 
 /* ---- pages --------------------------------------------------------------------------------- */
 
-/* Give a page to @file: the owner last, since it makes the page its. */
+/* The owner is stored last: from then on the page belongs to the file. */
 void pool_assign_page(struct cache_page *page, struct cache_file *file, uint64_t number)
 {
 	page->uptodate = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The memory of the page cache: pages by id, in chunks that are made when they are first needed, and
- * a list of those that are free. pool_lock protects it.
+ * The memory of the page cache: pages by id, in chunks that are made when they are first needed,
+ * and a list of those that are free. pool_lock protects it.
  */
 #ifndef KP_CACHE_PAGE_POOL_H
 #define KP_CACHE_PAGE_POOL_H
@@ -19,8 +19,8 @@ uint64_t pool_max_pages(const struct page_cache *cache);
 uint32_t pool_alloc_page(struct page_cache *cache, struct cache_file *file, uint64_t number);
 
 /*
- * pool_assign_page - make @page, which nobody else can reach, page @number of @file. With the file's
- * lock.
+ * pool_assign_page - make @page, which nobody else can reach, page @number of @file. With the
+ * file's lock.
  */
 void pool_assign_page(struct cache_page *page, struct cache_file *file, uint64_t number);
 

@@ -10,7 +10,7 @@ static void store(uint64_t *value, uint64_t to)
 	__atomic_store_n(value, to, __ATOMIC_RELAXED);
 }
 
-/* A counter of a file, and with it the total of all files. With the file's lock. */
+/* Change a counter of a file, and the total of all files with it. With the file's lock. */
 static void add(uint64_t *of_file, int64_t *of_all, int64_t nr)
 {
 	store(of_file, *of_file + nr);
@@ -19,12 +19,12 @@ static void add(uint64_t *of_file, int64_t *of_all, int64_t nr)
 
 /* ---- locks ----------------------------------------------------------------------------------- */
 
-/* Put a page of a file whose index was lost back where it belongs. */
+/* The file's index was lost. Insert this page again, or free it if its contents are not known. */
 static void restore_page(struct page_cache *cache, struct cache_file *file, uint32_t id)
 {
 	struct cache_page *page = cache_page(cache, id);
 
-	/* A write that was not finished: what it had not yet copied never was. */
+	/* A writer died within its copy. Blocks that it had not copied yet were never written. */
 	page->dirty &= page->uptodate;
 	if ((!page->uptodate && !page->reading) || cache_insert_page(cache, file, id)) {
 		pool_free_page(cache, id);
@@ -54,7 +54,7 @@ static void repair_file(struct page_cache *cache, struct cache_file *file)
 		if (__atomic_load_n(&cache_page(cache, id)->file, __ATOMIC_ACQUIRE) == file->id)
 			restore_page(cache, file, id);
 	}
-	file->redirties++; /* who waits for pages looks again */
+	file->redirties++; /* threads that wait for pages must look again */
 	if (file->nr_dirty && !file->dirtied_ns)
 		store(&file->dirtied_ns, kp_now_ns());
 }
@@ -209,7 +209,8 @@ void cache_start_writeback(struct page_cache *cache, struct cache_file *file, ui
 	struct cache_page *page = cache_page(cache, id);
 
 	page->writer = user;
-	page->writeback = page->dirty; /* first: who dies here leaves it in both */
+	page->writeback =
+		page->dirty; /* The copy comes first: if we die here, the blocks are in both masks. */
 	page_index_set(&file->index, page->number, PAGE_WRITEBACK);
 	add(&file->nr_writeback, &cache->writeback, 1);
 	cache_clear_dirty(cache, file, id, page->dirty);
@@ -234,7 +235,10 @@ void cache_redirty(struct page_cache *cache, struct cache_file *file, uint32_t i
 	struct cache_page *page = cache_page(cache, id);
 
 	cache_set_dirty(cache, file, id, page->writeback);
-	/* A sync that began meanwhile counts on whoever had the page: writeback_and_wait_range() looks. */
+	/*
+	 * A sync that began meanwhile waits for our writeback: writeback_and_wait_range() looks
+	 * at this.
+	 */
 	file->redirties++;
 	page_index_set(&file->index, page->number, PAGE_TOWRITE);
 	cache_end_writeback(cache, file, id, page->writeback);
@@ -262,7 +266,10 @@ void cache_invalidate(struct page_cache *cache, struct cache_file *file, uint64_
 
 void cache_set_error(struct cache_file *file, int error)
 {
-	/* mapping_set_error() keeps ENOSPC apart; for buffer heads of a device all is EIO */
+	/*
+	 * mapping_set_error() keeps ENOSPC apart. Buffer heads of a block device report EIO for
+	 * all errors.
+	 */
 	file->error = error == -ENOSPC && !file->block_device ? -ENOSPC : -EIO;
 	if (file->error_seen || !file->error_seq) {
 		file->error_seq++;
@@ -272,7 +279,7 @@ void cache_set_error(struct cache_file *file, int error)
 
 uint32_t cache_sample_error(const struct cache_file *file)
 {
-	/* An error nobody was told of yet is reported to those who open later, too. */
+	/* An error that nobody has seen yet is reported to later openers, too. */
 	return file->error_seq && !file->error_seen ? file->error_seq - 1 : file->error_seq;
 }
 

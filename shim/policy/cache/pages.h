@@ -44,8 +44,8 @@ void cache_drop_page(struct page_cache *cache, struct cache_file *file, uint32_t
 void cache_drop_all(struct page_cache *cache, struct cache_file *file);
 
 /*
- * cache_invalidate - drop the clean pages among numbers [@first, @last], and the clean blocks of the
- * other pages. Blocks that are being read will not be up to date when the read ends.
+ * cache_invalidate - drop the clean pages among numbers [@first, @last], and the clean blocks of
+ * the other pages. Blocks that are being read will not be up to date when the read ends.
  */
 void cache_invalidate(struct page_cache *cache, struct cache_file *file, uint64_t first,
 		      uint64_t last);

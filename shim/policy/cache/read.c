@@ -31,8 +31,9 @@ static uint32_t next_window(uint32_t size, uint32_t max)
 }
 
 /*
- * Mark the blocks of pages [@first, @first + @nr) that are not there as being read by us, as far
- * as memory and the file go. With the file's lock. Return: how many pages.
+ * Mark the blocks that are not up to date among pages [@first, @first + @nr) as being read by us.
+ * This stops at the end of the file, and when there is no page to be had. With the file's lock.
+ * Return: how many pages were marked.
  */
 static unsigned int begin_read(struct cache_stage *cs, struct cache_file *file, uint64_t first,
 			       unsigned int nr)
@@ -60,7 +61,7 @@ static unsigned int begin_read(struct cache_stage *cs, struct cache_file *file, 
 	return n;
 }
 
-/* The next window goes out, nobody waits for it. With the file's lock, which is dropped. */
+/* Read the next window without waiting for it. Called with the file's lock, which is released. */
 static void read_ahead_async(struct cache_stage *cs, struct open_file *of, struct kp_file *kp_file)
 {
 	struct cache_file *file = of->file;
@@ -78,9 +79,9 @@ static void read_ahead_async(struct cache_stage *cs, struct open_file *of, struc
 }
 
 /*
- * A page is not there: ondemand_readahead(). @left: pages that the I/O still wants; 0: this page
- * and nothing else. With the file's lock, which is dropped. Return: 0, -EAGAIN when no memory was to
- * be had, an error of the device.
+ * Read a page that is not there, and a window ahead of it: ondemand_readahead(). @left: pages
+ * that the I/O still needs; 0: read this page only. Called with the file's lock, which is
+ * released. Return: 0; -EAGAIN when there was no page to be had; an error of the device.
  */
 static int read_missing(struct cache_stage *cs, struct open_file *of, struct kp_file *kp_file,
 			uint64_t number, uint32_t left)
@@ -154,7 +155,10 @@ static int read_page(struct cache_stage *cs, struct open_file *of, struct kp_fil
 			if (!cache_wait_memory(&cs->ctx, file->bdi, balance, &waits))
 				return -ENOMEM;
 		} else if (ret && left) {
-			/* What lies ahead may be to blame: shrink_readahead_size_eio(). */
+			/*
+			 * A page further ahead may have caused the error: read this one alone, as
+			 * shrink_readahead_size_eio().
+			 */
 			left = 0;
 			of->ra_size = 0;
 		} else if (ret) {

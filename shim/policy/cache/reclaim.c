@@ -5,8 +5,8 @@
 #include "reclaim.h"
 
 /*
- * Take page @id from its file, if it may go, for @number of @file, whose lock is held; the
- * owner's is tried.
+ * Take page @id from the file that has it and give it to @file as page @number, unless the page
+ * is in use. The caller holds the lock of @file; the lock of the other file is only tried.
  */
 static bool evict(struct page_cache *cache, struct cache_file *file, uint64_t number, uint32_t id)
 {
@@ -33,7 +33,7 @@ static bool evict(struct page_cache *cache, struct cache_file *file, uint64_t nu
 	return evicted;
 }
 
-/* The clock: a page that was used since the hand last passed gets another turn. */
+/* The clock algorithm: a page that was used since the hand last passed stays for another turn. */
 static uint32_t reclaim(struct page_cache *cache, struct cache_file *file, uint64_t number)
 {
 	uint32_t nr = __atomic_load_n(&cache->nr_pages, __ATOMIC_ACQUIRE);
@@ -47,7 +47,7 @@ static uint32_t reclaim(struct page_cache *cache, struct cache_file *file, uint6
 	return 0;
 }
 
-/* Are there as many clean pages as there may be? */
+/* Does the cache hold as many clean pages as the limit allows? */
 static bool enough_clean(const struct page_cache *cache)
 {
 	uint64_t in_use = __atomic_load_n(&cache->in_use, __ATOMIC_RELAXED);
@@ -80,7 +80,7 @@ uint32_t cache_add_page(struct page_cache *cache, struct cache_file *file, uint6
 	return 0;
 }
 
-/* Drop page @id if it is clean. Nobody has the cache. */
+/* Drop page @id if it is clean. The cache has no users. */
 static void drop_clean(struct page_cache *cache, uint32_t id)
 {
 	struct cache_page *page = cache_page(cache, id);

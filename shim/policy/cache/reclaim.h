@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Pages for a file, within the limits: free ones, or clean ones that a clock takes from their files,
- * as shrink_page_list() does from the tail of the inactive list.
+ * Pages for a file, within the limits: free ones, or clean ones that a clock takes from their
+ * files, as shrink_page_list() does from the tail of the inactive list.
  */
 #ifndef KP_CACHE_RECLAIM_H
 #define KP_CACHE_RECLAIM_H

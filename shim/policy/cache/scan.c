@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The writeback scan (policy P5): ext4_writepages() since 4e7ea81db5 ("ext4: restructure writeback
- * path", 3.11), and the places where its budget was tested since.
+ * The writeback scan (policy P5): ext4_writepages() since 4e7ea81db5 ("ext4: restructure
+ * writeback path", 3.11), with the test of its budget in each of the places where it has stood
+ * since.
  *
- * A round collects a run of pages that need mapping, maps it and submits it. Pages that are mapped
- * already are submitted as they are met, as long as there is no run yet.
+ * A round collects a run of pages that need mapping, maps it and submits it. It submits pages
+ * that are mapped already as it meets them, as long as the run is empty.
  */
 #include <limits.h>
 
@@ -17,27 +18,27 @@ struct scan {
 	struct kp_writeback_control *wbc;
 	uint64_t first_page; /* where the next round begins */
 	uint64_t last_page;
-	uint64_t run_start, run; /* pages that wait for their mapping */
-	uint64_t mapped;	 /* mapped pages in a row that were just submitted */
-	uint64_t extent_pages;	 /* that a run may have */
-	bool at_end;		 /* the last walk met no dirty page any more */
+	uint64_t run_start, run; /* the pages that wait for their mapping */
+	uint64_t mapped;	 /* mapped pages that were just submitted one after the other */
+	uint64_t extent_pages;	 /* the most that a run may have */
+	bool at_end;		 /* the last walk reached the end of the dirty pages */
 };
 
 /* ---- the budget tests, each in its place --------------------------------------------------- */
 
-/* 3.11: next_page - first_page >= nr_to_write, with the page in the run already */
+/* 3.11: next_page - first_page >= nr_to_write, when the run contains the page already */
 static bool spent_after_add(long nr_to_write, uint64_t run)
 {
 	return (long)run >= nr_to_write;
 }
 
-/* the first patch: next_page - first_page > nr_to_write, with the page counted and locked */
+/* The first patch: next_page - first_page > nr_to_write, when the page is counted and locked. */
 static bool spent_after_lock(long nr_to_write, uint64_t run)
 {
 	return (long)run + 1 > nr_to_write;
 }
 
-/* aeac589a74b9: what was left at entry, less the pages accepted since */
+/* aeac589a74b9: the budget at entry minus the pages accepted since then */
 static bool spent_left(long nr_to_write, long left, uint64_t run)
 {
 	(void)nr_to_write;
@@ -45,7 +46,7 @@ static bool spent_left(long nr_to_write, long left, uint64_t run)
 	return left <= 0;
 }
 
-/* 6.4: the same without a copy */
+/* 6.4: the same, without a copy of the budget */
 static bool spent_run(long nr_to_write, long left, uint64_t run)
 {
 	(void)left;
@@ -136,14 +137,14 @@ static void count_extent(struct kp_writeback_control *wbc, uint64_t pages)
 	wbc->single_page_extents += pages == 1;
 }
 
-/* The row of mapped pages is over: it was one extent. */
+/* The mapped pages that were submitted one after the other make up one extent. */
 static void end_mapped(struct scan *scan)
 {
 	count_extent(scan->wbc, scan->mapped);
 	scan->mapped = 0;
 }
 
-/* mpage_submit_page() on a page that has its blocks */
+/* mpage_submit_page() for a page that has its blocks */
 static int submit_mapped(struct scan *scan, uint64_t page)
 {
 	if (page != scan->first_page)
@@ -166,7 +167,7 @@ static int submit_run(struct scan *scan)
 }
 
 /* mpage_release_unused_pages() */
-static void give_up(struct scan *scan, uint64_t page)
+static void release_unused_page(struct scan *scan, uint64_t page)
 {
 	scan->wbc->needless_locks++;
 	scan->ops->unlock(scan->ctx, page);
@@ -188,8 +189,9 @@ static bool spent(const struct scan *scan, bool (*test)(long nr_to_write, uint64
 }
 
 /*
- * mpage_prepare_extent_to_map(): submit mapped pages, or collect a run of others.
- * @may_map: there is a transaction; otherwise stop at the first page that needs mapping.
+ * mpage_prepare_extent_to_map(): submit mapped pages, or collect a run of pages that need
+ * mapping. @may_map: there is a transaction; without one the walk stops at the first page that
+ * needs mapping.
  */
 static int walk(struct scan *scan, bool may_map)
 {
@@ -211,19 +213,19 @@ static int walk(struct scan *scan, bool may_map)
 		if (!ops->lock(scan->ctx, page, scan->wbc->integrity))
 			continue;
 		if (spent(scan, scan->row->after_lock)) {
-			give_up(scan, page);
+			release_unused_page(scan, page);
 			return 0;
 		}
 		if (!ops->mapped(scan->ctx, page)) {
 			if (!may_map || scan->run == scan->extent_pages) {
-				give_up(scan, page);
+				release_unused_page(scan, page);
 				return 0;
 			}
 			if (!scan->run)
 				scan->run_start = page;
 			scan->run++;
 		} else if (scan->run) {
-			give_up(scan, page);
+			release_unused_page(scan, page);
 			return 0;
 		} else {
 			ret = submit_mapped(scan, page);
@@ -254,7 +256,7 @@ static int do_round(struct scan *scan, bool may_map)
 	return ret;
 }
 
-/* The rounds of ext4_writepages() up to 6.3: until one finds nothing to map. */
+/* ext4_writepages() up to 6.3: rounds go on until one finds nothing to map. */
 static int until_empty(struct scan *scan)
 {
 	const struct kp_writeback_control *wbc = scan->wbc;
@@ -270,7 +272,7 @@ static int until_empty(struct scan *scan)
 	return ret;
 }
 
-/* The rounds of ext4_do_writepages(): until the end was seen or the budget is spent. */
+/* ext4_do_writepages(): rounds go on until the end is reached or the budget is spent. */
 static int until_end(struct scan *scan)
 {
 	int ret = do_round(scan, false);

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The I/Os of the application: direct I/O, discards, and who does the others. See submit.h. */
+/*
+ * The entry of the page cache stage: direct I/O, discards, and the dispatch of all others. See
+ * submit.h.
+ */
 #include <fcntl.h>
 
 #include "mapped.h"
@@ -9,7 +12,7 @@
 #include "write.h"
 #include "writeback.h"
 
-/* Hand an I/O on past the cache and wait for it, in place. Return: 0 or its error. */
+/* Hand an I/O to the device and wait for it. Return: 0 or its error. */
 static int direct_and_wait(struct cache_stage *cs, struct cache_file *file, struct kp_bio *bio)
 {
 	bool done = false;
@@ -46,9 +49,10 @@ static void direct_read(struct cache_stage *cs, struct open_file *of, struct kp_
 }
 
 /*
- * generic_file_direct_write(): the device has what the cache has, before and after. Against buffered
- * writers it holds i_rwsem until it is submitted; over the whole I/O when somebody waits for it
- * anyway, and when it covers blocks in part, which a buffered write might just be reading.
+ * generic_file_direct_write(): write the range back and drop its pages, before and after the I/O.
+ * i_rwsem keeps buffered writers out until the I/O is submitted. It is held until the I/O ends if
+ * somebody waits for that anyway, and if the I/O covers blocks in part, which a buffered write
+ * might be reading.
  */
 static void direct_write(struct cache_stage *cs, struct open_file *of, struct kp_bio *bio)
 {
@@ -132,7 +136,7 @@ static void discard(struct cache_stage *cs, struct open_file *of, struct kp_bio 
 		cache_clear_mapped(cs->cache, file, (start + KP_PAGE_SIZE - 1) / KP_PAGE_SIZE,
 				   end / KP_PAGE_SIZE - (start + KP_PAGE_SIZE - 1) / KP_PAGE_SIZE);
 	cache_unlock(file);
-	/* Over the whole I/O: what is written next must not be trimmed. */
+	/* i_rwsem is held until the discard ends: it must not discard what is written after it. */
 	ret = direct_and_wait(cs, file, bio);
 	pthread_mutex_unlock(&file->write_lock);
 	end_bio(bio, ret);
@@ -153,7 +157,7 @@ static void sync_file(struct cache_stage *cs, struct open_file *of, struct kp_bi
 	if (ret)
 		kp_bio_fail(bio, ret);
 	else if (bio->op == KP_OP_SYNC_RANGE)
-		kp_bio_endio(bio); /* no metadata, no flush of the device */
+		kp_bio_endio(bio); /* neither metadata nor the device's cache is flushed */
 	else
 		kp_stage_submit(cs->stage.next, bio);
 }

@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/*
- * The users of the page cache: they come, agree on the limits, go or are killed. Who is killed is
- * dead as soon as its lease has no owner, and counts for nothing from then on; what it was busy with
- * is taken up again when its process has gone, too.
- */
+/* The users of the page cache. See users.h. */
 #include <fcntl.h>
 #include <signal.h>
 #include <unistd.h>
@@ -21,7 +17,7 @@ static uint32_t state_of(const struct cache_user *user)
 	return __atomic_load_n(&user->state, __ATOMIC_ACQUIRE);
 }
 
-/* Look for users that are dead by now. With page_cache.lock, so that nobody else looks. */
+/* Find users that have died. With page_cache.lock, so that only one thread looks at a time. */
 static void notice_dead(struct page_cache *cache)
 {
 	for (uint32_t i = 0; i < cache->nr_users; i++) {
@@ -54,7 +50,7 @@ void cache_touch_file(struct page_cache *cache, struct cache_file *file, uint16_
 /* ---- dead users ---------------------------------------------------------------------------- */
 
 /*
- * Is none of a dead user's I/O on the file in flight any more? Its open files hold the lock, and the
+ * Has all I/O of a dead user on the file ended? The user's open files hold the lock, and the
  * kernel keeps an open file as long as I/O refers to it.
  */
 static bool io_is_over(const struct page_cache *cache, const struct cache_file *file, uint16_t dead)
@@ -64,18 +60,21 @@ static bool io_is_over(const struct page_cache *cache, const struct cache_file *
 	int ret, fd;
 
 	if (file->is_null)
-		return true; /* the null device is memory of the process */
+		return true; /* the null device is memory of the dead process */
 	ret = cache_locate_file(cache, file, &location);
 	fd = ret ? -1 : open(location.path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
-		/* Look again if that may help. Otherwise death has to do. */
+		/*
+		 * Errors of too little memory or too few descriptors pass: look again. Otherwise
+		 * the user's death has to do.
+		 */
 		return ret || (errno != EMFILE && errno != ENFILE && errno != ENOMEM);
 	over = !kp_file_locked(fd, KP_LOCK_CACHE_USER, dead, dead);
 	close(fd);
 	return over;
 }
 
-/* The pages that @user had under writeback are dirty again. With the file's lock. */
+/* The pages that @user had under writeback become dirty again. With the file's lock. */
 static void redirty_writeback(struct page_cache *cache, struct cache_file *file, uint16_t user)
 {
 	uint64_t number = 0;
@@ -88,7 +87,7 @@ static void redirty_writeback(struct page_cache *cache, struct cache_file *file,
 	}
 }
 
-/* The blocks that @user was reading are not up to date. With the file's lock. */
+/* The blocks that @user was reading do not become up to date. With the file's lock. */
 static void end_reads(struct page_cache *cache, struct cache_file *file, uint16_t user)
 {
 	uint64_t number = 0;
@@ -123,7 +122,10 @@ static void reap_file(struct page_cache *cache, struct cache_file *file, uint16_
 	cache_wake_flusher(file->bdi);
 }
 
-/* With page_cache.lock. Return: false when some I/O of the user may still be in flight. */
+/*
+ * Reap a dead user's files whose I/O is over. With page_cache.lock. Return: false when some I/O
+ * may still be in flight.
+ */
 static bool reap_dead(struct page_cache *cache, uint16_t dead)
 {
 	uint32_t nr_files = __atomic_load_n(&cache->nr_files, __ATOMIC_ACQUIRE);
@@ -141,15 +143,19 @@ static bool reap_dead(struct page_cache *cache, uint16_t dead)
 			over = false;
 	}
 	/*
-	 * A pipeline may outlive the thread that made it (io_submit_mode=offload) and still use
-	 * its number. If another process has the pid by now the number is lost, and nothing else.
+	 * A pipeline may outlive the thread that made it (io_submit_mode=offload), and still use
+	 * its number. If another process has the pid by now, the number stays unused, which does
+	 * no harm.
 	 */
 	if (over && kill(user->pid, 0) && errno == ESRCH)
 		__atomic_store_n(&user->state, USER_FREE, __ATOMIC_RELEASE);
 	return over;
 }
 
-/* With page_cache.lock. Return: is there a dead user whose I/O may still be in flight? */
+/*
+ * Reap all dead users. With page_cache.lock. Return: is there a dead user whose I/O may still be
+ * in flight?
+ */
 static bool reap_users(struct page_cache *cache)
 {
 	bool dying = false;
@@ -195,7 +201,7 @@ int cache_agree(const char *path, const char *name, uint64_t ours, uint64_t thei
 	return -EINVAL;
 }
 
-/* As the sysctls, the limits hold for everybody. */
+/* The limits hold for all users, as the sysctls do. */
 static int agree_limits(const struct cache_limits *ours, const struct cache_limits *theirs)
 {
 	int ret = cache_agree("", "dirty_bytes", ours->dirty_bytes, theirs->dirty_bytes);
@@ -214,7 +220,7 @@ static int agree_limits(const struct cache_limits *ours, const struct cache_limi
 	return ret;
 }
 
-/* A free place in the table of users. With page_cache.lock. */
+/* Take a free place in the table of users. With page_cache.lock. */
 static int take_user(struct page_cache *cache, uint16_t *number)
 {
 	for (uint32_t i = 0; i < CACHE_MAX_USERS; i++) {
@@ -230,7 +236,7 @@ static int take_user(struct page_cache *cache, uint16_t *number)
 				return ret;
 		}
 		if (!kp_robust_trylock(&user->alive_lock, &died))
-			continue; /* it is just leaving */
+			continue; /* the user that had it is still leaving */
 		user->pid = getpid();
 		__atomic_store_n(&user->state, USER_LIVE, __ATOMIC_RELEASE);
 		if (i == cache->nr_users)
@@ -242,8 +248,8 @@ static int take_user(struct page_cache *cache, uint16_t *number)
 }
 
 /*
- * How many pages @user's data adds to that of the other users. Users with the same data_id touch the
- * same data. With page_cache.lock.
+ * The pages that the data of a new user adds to that of the present ones. Users with the same
+ * data_id touch the same data. With page_cache.lock.
  */
 static uint64_t added_pages(const struct page_cache *cache, uint64_t data_id, uint64_t pages)
 {
@@ -257,8 +263,8 @@ static uint64_t added_pages(const struct page_cache *cache, uint64_t data_id, ui
 }
 
 /*
- * The pool shall have room for all users' data, beside the pages that files had in it before. With
- * page_cache.lock.
+ * Ask for room for the data of all users, beside the pages that files held before they joined.
+ * With page_cache.lock.
  */
 static void want_pages(struct page_cache *cache)
 {
@@ -309,10 +315,13 @@ void cache_leave(struct page_cache *cache, uint16_t number)
 	struct cache_user *user = &cache->users[number];
 	uint32_t nr_files = __atomic_load_n(&cache->nr_files, __ATOMIC_ACQUIRE);
 
-	/* Its I/O has ended: what comes next under this number starts afresh. */
+	/* All its I/O has ended. The next user of this number starts afresh. */
 	for (uint32_t i = 0; i < nr_files; i++)
 		__atomic_store_n(&cache->files[i]->users[number].touched, 0, __ATOMIC_RELAXED);
-	/* The lease of a thread that is no more stays without an owner: take_user() repairs it. */
+	/*
+	 * If the owner's thread has ended, this unlock fails, and take_user() gets EOWNERDEAD
+	 * instead.
+	 */
 	__atomic_store_n(&user->state, USER_FREE, __ATOMIC_RELEASE);
 	pthread_mutex_unlock(&user->alive_lock);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The users of the page cache, which are pipelines: they join, agree on the limits, and leave or are
- * killed. A user that was killed is dead as soon as its thread no longer owns its alive_lock, and
- * counts for nothing from then on. Once its I/O is over, its pages under writeback become dirty
- * again and its reads are given up.
+ * The users of the page cache, which are pipelines: they join, agree on the limits, and leave or
+ * are killed. A user that was killed is dead as soon as its thread no longer owns its alive_lock,
+ * and counts for nothing from then on. Once its I/O is over, its pages under writeback become
+ * dirty again and its reads are given up.
  */
 #ifndef KP_CACHE_USERS_H
 #define KP_CACHE_USERS_H
@@ -39,7 +39,8 @@ bool cache_reap_users(struct page_cache *cache);
 enum user_state cache_user_state(const struct page_cache *cache, uint16_t user);
 
 /*
- * cache_agree - 0, or -EINVAL, logged: jobs that share @path ("": the cache) differ in option @name.
+ * cache_agree - 0, or -EINVAL, logged: jobs that share @path ("": the cache) differ in option
+ * @name.
  */
 int cache_agree(const char *path, const char *name, uint64_t ours, uint64_t theirs);
 
@@ -47,8 +48,8 @@ int cache_agree(const char *path, const char *name, uint64_t ours, uint64_t thei
 void cache_set_use(struct cache_file *file, uint16_t user, enum file_use use);
 
 /*
- * cache_touch_file - @user is going to do I/O on @file: should it die, its I/O is waited for. Before
- * the open file gets the user's lock (KP_LOCK_CACHE_USER). Takes the file's lock.
+ * cache_touch_file - @user is going to do I/O on @file: should it die, its I/O is waited for.
+ * Before the open file gets the user's lock (KP_LOCK_CACHE_USER). Takes the file's lock.
  */
 void cache_touch_file(struct page_cache *cache, struct cache_file *file, uint16_t user);
 

@@ -27,7 +27,7 @@ int cache_sync_range(struct cache_stage *cs, struct open_file *of, struct kp_fil
 	return ret;
 }
 
-/* Flush the device's own cache, in place. */
+/* Flush the device's cache and wait for that. */
 static int flush_device(struct cache_stage *cs, struct kp_file *file, enum kp_op op)
 {
 	bool done = false;
@@ -65,7 +65,7 @@ static bool over_limit(const struct cache_totals *totals, const struct cache_lim
 	return totals->dirty + totals->writeback > limits->dirty_bytes / KP_PAGE_SIZE;
 }
 
-/* balance_dirty_pages(): wake the flusher above background, wait above the limit. */
+/* balance_dirty_pages(): wake the flusher above the background limit, wait above the limit. */
 static void balance_dirty_pages(struct cache_stage *cs, struct cache_file *file)
 {
 	const struct cache_limits *limits = &cs->cache->limits;
@@ -89,7 +89,6 @@ static void balance_dirty_pages(struct cache_stage *cs, struct cache_file *file)
 	kp_count_time(&cs->stage.counters[CACHE_DIRTY_WAIT], kp_now_ns() - from);
 }
 
-/* Our turn to write. Meanwhile our own completions go on. */
 void cache_lock_inode(struct cache_stage *cs, struct cache_file *file)
 {
 	struct timespec until;
@@ -112,7 +111,7 @@ void cache_lock_inode(struct cache_stage *cs, struct cache_file *file)
 
 /* ---- a page, and an I/O ---------------------------------------------------------------------- */
 
-/* Read blocks that a write covers in part. With the file's lock, which is dropped. */
+/* Read the blocks that a write covers in part. Called with the file's lock, which is released. */
 static int read_blocks(struct cache_stage *cs, struct cache_file *file, struct kp_file *kp_file,
 		       uint32_t id, uint8_t mask)
 {
@@ -129,7 +128,7 @@ static int read_blocks(struct cache_stage *cs, struct cache_file *file, struct k
 	return read.error;
 }
 
-/* Blocks of page @number that lie behind the end of the file. */
+/* A mask of the blocks of page @number that lie behind the end of the file. */
 static uint8_t behind_end(const struct cache_file *file, uint64_t number)
 {
 	uint64_t start = number * KP_PAGE_SIZE, size = cache_file_size(file);
@@ -153,7 +152,7 @@ static void zero_blocks(struct cache_stage *cs, const struct cache_file *file, u
 	cache_page(cs->cache, id)->uptodate |= mask;
 }
 
-/* Copy into a page whose blocks are ready for it. With the file's lock. */
+/* Copy data into a page whose blocks are ready. With the file's lock. */
 static void fill_page(struct cache_stage *cs, struct cache_file *file, uint32_t id,
 		      unsigned int from, unsigned int to, const char *data)
 {
@@ -161,7 +160,10 @@ static void fill_page(struct cache_stage *cs, struct cache_file *file, uint32_t 
 	uint8_t touched = cache_blocks(file, from, to);
 	uint64_t end = page->number * KP_PAGE_SIZE + to;
 
-	/* Dirty first: should we die while copying, the device gets what the page then has. */
+	/*
+	 * The page becomes dirty first: if we die while we copy, the device gets the page as it
+	 * is then.
+	 */
 	if (!page->dirty)
 		kp_count(&cs->stage.counters[CACHE_PAGES_DIRTIED], 1);
 	cache_set_dirty(cs->cache, file, id, touched);
@@ -172,7 +174,7 @@ static void fill_page(struct cache_stage *cs, struct cache_file *file, uint32_t 
 		__atomic_store_n(&file->size, end, __ATOMIC_RELAXED);
 }
 
-/* __block_write_begin() and the copy. */
+/* Write to one page: __block_write_begin() and the copy. */
 static int write_page(struct cache_stage *cs, struct cache_file *file, struct kp_file *kp_file,
 		      uint64_t number, unsigned int from, unsigned int to, const char *data)
 {
@@ -201,7 +203,10 @@ static int write_page(struct cache_stage *cs, struct cache_file *file, struct kp
 		missing = kp_blocksize_reads(file->blocks, file->block_size, from, to,
 					     page->uptodate);
 		behind = missing ? behind_end(file, number) : 0;
-		/* PG_locked: a device writes into what we need, or into its neighbour. */
+		/*
+		 * PG_locked: a device writes into blocks that we need, or it reads while we must
+		 * read others.
+		 */
 		if (page->reading & touched || (page->reading && missing & ~behind)) {
 			cache_unlock(file);
 			cache_wait_progress(&cs->ctx, file, seen);

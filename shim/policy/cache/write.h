@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Buffered writes and syncs: write(2) and fsync(2) through the page cache. A write waits for the writer
- * before it (i_rwsem), for pages that are being read, and at the dirty limit. All run on the owner's
- * thread.
+ * Buffered writes and syncs: write(2) and fsync(2) through the page cache. A write waits for the
+ * writer before it (i_rwsem), for pages that are being read, and at the dirty limit. All run on
+ * the owner's thread.
  */
 #ifndef KP_CACHE_WRITE_H
 #define KP_CACHE_WRITE_H

@@ -16,7 +16,7 @@ static void page_written(struct cache_io *io, uint32_t id, unsigned int from, un
 	cache_end_writeback(io->ctx->cache, io->file, id, cache_blocks(io->file, from, to));
 }
 
-/* With the file's lock. */
+/* Note an error of writeback. With the file's lock. */
 static void write_failed(struct cache_io *io, int error)
 {
 	cache_set_error(io->file, error);
@@ -35,15 +35,14 @@ static void write_end_io(struct kp_bio *bio)
 	if (error)
 		write_failed(io, error);
 	if (io->pos + io->size > file->size && !file->is_null)
-		__atomic_store_n(&file->padded, true,
-				 __ATOMIC_RELAXED); /* until somebody cuts it off */
+		__atomic_store_n(&file->padded, true, __ATOMIC_RELAXED); /* until trim_padding() */
 	cache_unlock(file);
 	cache_bio_free(bio);
 	cache_wake(file);
 	cache_wake_throttled(ctx->cache);
 }
 
-/* Bytes [@pos, @pos + @len) of the pages that were gathered. */
+/* Submit bytes [@pos, @pos + @len) of the batch as one bio. */
 static void write_piece(struct cache_io_ctx *ctx, uint64_t pos, uint64_t len)
 {
 	struct cache_file *file = ctx->batch.file;
@@ -51,7 +50,7 @@ static void write_piece(struct cache_io_ctx *ctx, uint64_t pos, uint64_t len)
 	struct kp_bio *bio;
 
 	if (file->block_device && end > file->size)
-		end = file->size; /* a device that ends within a block */
+		end = file->size; /* the device ends within a block */
 	bio = cache_bio_alloc(ctx, file, ctx->batch.kp_file, pos,
 			      (end - 1) / KP_PAGE_SIZE - pos / KP_PAGE_SIZE + 1);
 	if (!bio) {
@@ -73,7 +72,7 @@ static void write_piece(struct cache_io_ctx *ctx, uint64_t pos, uint64_t len)
 	cache_bio_submit(bio);
 }
 
-/* Turn the pages that were gathered into bios. */
+/* Submit the batch as bios. */
 static void submit_batch(struct cache_io_ctx *ctx)
 {
 	struct cache_file *file = ctx->batch.file;
@@ -83,7 +82,7 @@ static void submit_batch(struct cache_io_ctx *ctx)
 
 	if (!nr)
 		return;
-	/* For whoever has to cut it off if we die. */
+	/* If we die, somebody else has to trim the padding, and must know of it. */
 	if (!file->is_null && end > __atomic_load_n(&file->size, __ATOMIC_RELAXED)) {
 		cache_lock(ctx->cache, file);
 		__atomic_store_n(&file->padded, true, __ATOMIC_RELAXED);
@@ -95,15 +94,15 @@ static void submit_batch(struct cache_io_ctx *ctx)
 }
 
 /*
- * Cut padding off: the last block was written whole, the file ends within it. A sync does, and the
- * late flush: on the way the file may be longer on disk than it is.
+ * Trim padding: the last block was written whole, but the file ends within it. A sync and the
+ * late flush do this; until then the file on disk may be longer than i_size.
  */
 static void trim_padding(struct cache_io_ctx *ctx, struct cache_file *file, struct kp_file *kp_file)
 {
 	if (!cache_padded(file) || file->block_device || kp_file->fd < 0 || !kp_file->writable)
 		return;
 	cache_lock(ctx->cache, file);
-	/* With the lock held, so that i_size does not grow before the file is cut to it. */
+	/* The lock is held so that i_size does not grow before the file is truncated to it. */
 	if (cache_padded(file) && !ftruncate(kp_file->fd, file->size))
 		__atomic_store_n(&file->padded, false, __ATOMIC_RELAXED);
 	cache_unlock(file);
@@ -117,7 +116,10 @@ static bool scan_next_dirty(void *arg, uint64_t from, uint64_t *number)
 	enum page_mark mark = ctx->batch.integrity ? PAGE_TOWRITE : PAGE_DIRTY;
 	uint32_t id;
 
-	/* A variant that goes on as long as there are dirty pages would keep its job for ever. */
+	/*
+	 * A variant that continues while there are dirty pages would never let a job end that
+	 * others write beside.
+	 */
 	if (!ctx->batch.integrity && __atomic_load_n(&ctx->stop, __ATOMIC_RELAXED))
 		return false;
 	cache_lock(ctx->cache, ctx->batch.file);
@@ -126,7 +128,10 @@ static bool scan_next_dirty(void *arg, uint64_t from, uint64_t *number)
 	return id;
 }
 
-/* A page's dirty blocks are ours once they are under writeback: that is our page lock. */
+/*
+ * Take the dirty blocks of a page for us. The writeback state serves as the page lock: only its
+ * owner may write or redirty the blocks.
+ */
 static bool scan_lock(void *arg, uint64_t number, bool wait)
 {
 	struct cache_io_ctx *ctx = arg;
@@ -255,8 +260,8 @@ uint64_t writeback_background(struct cache_io_ctx *ctx, struct cache_file *file,
 }
 
 /*
- * tag_pages_for_writeback(): what is dirtied from now on is not waited for. *@unclaims: as it is
- * now. Return: is there anything to write?
+ * tag_pages_for_writeback(): pages that become dirty after this are not waited for. *@redirties
+ * receives the present count. Return: is there anything to write?
  */
 static bool tag_range(struct cache_io_ctx *ctx, struct cache_file *file, uint64_t first,
 		      uint64_t last, uint32_t *redirties)
@@ -274,7 +279,10 @@ static bool tag_range(struct cache_io_ctx *ctx, struct cache_file *file, uint64_
 	return any;
 }
 
-/* filemap_fdatawait_range(): page after page, so that it ends while others go on writing. */
+/*
+ * filemap_fdatawait_range(): wait for one page after the other, so that the wait ends while
+ * others keep writing.
+ */
 static void wait_range(struct cache_io_ctx *ctx, struct cache_file *file, uint64_t first,
 		       uint64_t last)
 {
@@ -294,8 +302,9 @@ static void wait_range(struct cache_io_ctx *ctx, struct cache_file *file, uint64
 }
 
 /*
- * Did somebody give pages up meanwhile that we count on? They were his when we tagged ours, so that
- * we took them for under way: a scan that locks a page and does not write it, or who was killed.
+ * Did a page that we waited for become dirty again without being written? Somebody else had it
+ * under writeback when we tagged ours, and then did not write it: a scan that locked it
+ * needlessly, or a user that was killed.
  */
 static bool was_redirtied(struct cache_io_ctx *ctx, struct cache_file *file, uint64_t first,
 			  uint64_t last, uint32_t *redirties)
@@ -311,7 +320,10 @@ static bool was_redirtied(struct cache_io_ctx *ctx, struct cache_file *file, uin
 	return any;
 }
 
-/* Nothing to write, nothing to wait for? Under the lock: a claim goes through a state between. */
+/*
+ * Is there nothing to write and nothing to wait for? Both counters must be read under the lock:
+ * cache_start_writeback() changes them one after the other.
+ */
 static bool nothing_dirty(struct cache_io_ctx *ctx, struct cache_file *file)
 {
 	bool nothing;

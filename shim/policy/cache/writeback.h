@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * Writeback of a file's dirty pages: ext4_writepages(), with write_cache_pages() and
- * filemap_fdatawait() around it. kp_writeback_scan() decides which pages are written; bios are built
- * by the file's block size policy. Called by the thread that the context belongs to.
+ * filemap_fdatawait() around it. kp_writeback_scan() decides which pages are written; bios are
+ * built by the file's block size policy. Called by the thread that the context belongs to.
  */
 #ifndef KP_CACHE_WRITEBACK_H
 #define KP_CACHE_WRITEBACK_H
