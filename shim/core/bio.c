@@ -107,10 +107,10 @@ void kp_iter_advance(const struct kp_segment *vec, struct kp_iter *iter, uint64_
 	iter->done = bytes;
 }
 
-/* The end_io of a chained bio. Its address marks such bios; kp_bio_endio() does the work. */
+/* The end_io of a chained bio. Its address marks such bios. */
 static void chain_end_io(struct kp_bio *bio)
 {
-	kp_bio_endio(bio);
+	kp_bio_endio_chain(bio);
 }
 
 void kp_bio_chain(struct kp_bio *bio, struct kp_bio *parent)
@@ -143,7 +143,7 @@ static kp_always_inline bool remaining_done(struct kp_bio *bio)
 	return true;
 }
 
-void kp_bio_endio(struct kp_bio *bio)
+void kp_bio_endio_chain(struct kp_bio *bio)
 {
 	while (remaining_done(bio)) {
 		struct kp_bio *parent = bio->parent;

@@ -48,11 +48,20 @@ void kp_bio_free(struct kp_bio *bio);
  */
 void kp_bio_chain(struct kp_bio *bio, struct kp_bio *parent);
 
+/* kp_bio_endio_chain - kp_bio_endio() of a bio that has children, or is one. */
+void kp_bio_endio_chain(struct kp_bio *bio);
+
 /*
  * kp_bio_endio - @bio, or its last outstanding child, is done; set bio->status before.
  * Climbs to the parents in a loop, as bio_endio() does. Any thread.
  */
-void kp_bio_endio(struct kp_bio *bio);
+static inline void kp_bio_endio(struct kp_bio *bio)
+{
+	if (kp_likely(!(bio->flags & KP_BIO_CHAIN)))
+		bio->end_io(bio);
+	else
+		kp_bio_endio_chain(bio);
+}
 
 /* kp_bio_error - note an error on @bio; the first one stays. Any thread. */
 static inline void kp_bio_error(struct kp_bio *bio, int error)

@@ -112,36 +112,40 @@ static void add_requests(struct kp_counter_slot *slot, const struct kp_counter_r
 	kp_count(&slot->values[KP_REQUEST_SIZES + bucket], run->nr);
 }
 
-static void begin(struct kp_counter_run *run, uint64_t bytes)
+static void begin(struct kp_counter_run *run, uint64_t bytes, uint64_t nr)
 {
-	__atomic_store_n(&run->nr, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&run->nr, nr, __ATOMIC_RELAXED);
 	__atomic_store_n(&run->bytes, bytes, __ATOMIC_RELAXED);
 }
 
 void kp_counters_begin_ios(struct kp_counter_slot *slot, uint64_t bytes)
 {
 	add_ios(slot, &slot->ios);
-	begin(&slot->ios, bytes);
+	begin(&slot->ios, bytes, 1);
 }
 
 void kp_counters_begin_requests(struct kp_counter_slot *slot, uint64_t bytes)
 {
 	add_requests(slot, &slot->requests);
-	begin(&slot->requests, bytes);
+	begin(&slot->requests, bytes, 1);
 }
 
 void kp_counters_begin_transfers(struct kp_counter_slot *slot, uint64_t bytes)
 {
 	add_ios(slot, &slot->transfers);
 	add_requests(slot, &slot->transfers);
-	begin(&slot->transfers, bytes);
+	begin(&slot->transfers, bytes, 1);
 }
 
 void kp_counters_settle(struct kp_counter_slot *slot)
 {
-	kp_counters_begin_ios(slot, 0);
-	kp_counters_begin_requests(slot, 0);
-	kp_counters_begin_transfers(slot, 0);
+	add_ios(slot, &slot->ios);
+	add_requests(slot, &slot->requests);
+	add_ios(slot, &slot->transfers);
+	add_requests(slot, &slot->transfers);
+	begin(&slot->ios, 0, 0);
+	begin(&slot->requests, 0, 0);
+	begin(&slot->transfers, 0, 0);
 }
 
 /* ---- walks over counters ------------------------------------------------------------------- */

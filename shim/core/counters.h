@@ -45,7 +45,7 @@ static inline unsigned int kp_size_bucket(uint64_t bytes)
  */
 void kp_counters_settle(struct kp_counter_slot *slot);
 
-/* Settle the run of the last size, and begin one of @bytes each. The thread that counts. */
+/* Settle the run of the last size, and begin one of @bytes each with one. The thread that counts. */
 void kp_counters_begin_ios(struct kp_counter_slot *slot, uint64_t bytes);
 void kp_counters_begin_requests(struct kp_counter_slot *slot, uint64_t bytes);
 void kp_counters_begin_transfers(struct kp_counter_slot *slot, uint64_t bytes);
@@ -60,23 +60,38 @@ void kp_counters_begin_transfers(struct kp_counter_slot *slot, uint64_t bytes);
  */
 static inline void kp_count_io(struct kp_counter_slot *slot, uint64_t bytes)
 {
-	if (__builtin_expect(slot->ios.bytes != bytes, false))
+	if (kp_likely(slot->ios.bytes == bytes))
+		kp_count(&slot->ios.nr, 1);
+	else
 		kp_counters_begin_ios(slot, bytes);
-	kp_count(&slot->ios.nr, 1);
 }
 
 static inline void kp_count_request(struct kp_counter_slot *slot, uint64_t bytes)
 {
-	if (__builtin_expect(slot->requests.bytes != bytes, false))
+	if (kp_likely(slot->requests.bytes == bytes))
+		kp_count(&slot->requests.nr, 1);
+	else
 		kp_counters_begin_requests(slot, bytes);
-	kp_count(&slot->requests.nr, 1);
 }
 
 static inline void kp_count_transfer(struct kp_counter_slot *slot, uint64_t bytes)
 {
-	if (__builtin_expect(slot->transfers.bytes != bytes, false))
+	if (kp_likely(slot->transfers.bytes == bytes))
+		kp_count(&slot->transfers.nr, 1);
+	else
 		kp_counters_begin_transfers(slot, bytes);
-	kp_count(&slot->transfers.nr, 1);
+}
+
+/* kp_request_is_in_run - would a request of @bytes go on with the run? */
+static inline bool kp_request_is_in_run(const struct kp_counter_slot *slot, uint64_t bytes)
+{
+	return slot->requests.bytes == bytes;
+}
+
+/* kp_count_in_run - kp_count_request() of a request for which that is so. */
+static inline void kp_count_in_run(struct kp_counter_slot *slot)
+{
+	kp_count(&slot->requests.nr, 1);
 }
 
 #endif

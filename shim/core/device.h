@@ -94,8 +94,10 @@ static inline void kp_device_unlock(struct kp_device *device)
  */
 static inline void kp_device_fence(struct kp_device *device)
 {
-	kp_device_lock(device);
-	kp_device_unlock(device);
+	if (device->shared) {
+		pthread_mutex_lock(&device->lock);
+		pthread_mutex_unlock(&device->lock);
+	}
 }
 
 /* kp_request_bytes - length of a request. */
@@ -162,11 +164,20 @@ static inline void kp_device_started(struct kp_device *device, bool news)
 		kp_pipeline_wake(device->stage.pipeline);
 }
 
+/* kp_device_ended_shared - kp_device_ended() of a shared device. */
+void kp_device_ended_shared(struct kp_device *device, unsigned int nr);
+
 /*
  * kp_device_ended - @nr requests left the device, their slots and bios are free: adjusts in_flight,
  * wakes the threads, and the owner, that wait for any of that. Any thread.
  */
-void kp_device_ended(struct kp_device *device, unsigned int nr);
+static inline void kp_device_ended(struct kp_device *device, unsigned int nr)
+{
+	if (kp_likely(!device->shared))
+		kp_device_add_in_flight(device, -(int)nr);
+	else
+		kp_device_ended_shared(device, nr);
+}
 
 /*
  * kp_device_ended_inside - a request ended inside submit and never was in flight. Any thread that
@@ -175,7 +186,7 @@ void kp_device_ended(struct kp_device *device, unsigned int nr);
 static inline void kp_device_ended_inside(struct kp_device *device)
 {
 	if (device->shared)
-		kp_device_ended(device, 0);
+		kp_device_ended_shared(device, 0);
 }
 
 /*

@@ -53,11 +53,11 @@ static void account_io(struct kp_pipeline *pl, const struct kp_io *io)
 
 static void push_done(struct kp_pipeline *pl, struct kp_io *io)
 {
-	account_io(pl, io);
 	if (io->waiting)
 		io->done = true;
 	else
 		pl->done[pl->done_tail++ & pl->done_mask] = io;
+	account_io(pl, io);
 }
 
 void kp_pipeline_wake(struct kp_pipeline *pl)
@@ -73,23 +73,32 @@ bool kp_pipeline_owned(const struct kp_pipeline *pl)
 	return __atomic_load_n(&pl->owner, __ATOMIC_RELAXED) == &this_thread;
 }
 
-static void io_end(struct kp_bio *bio)
+/* io_end() of a shared pipeline: another thread leaves the I/O to the owner. */
+static kp_noinline void io_end_shared(struct kp_pipeline *pl, struct kp_io *io)
 {
-	struct kp_io *io = kp_container_of(bio, struct kp_io, bio);
-	struct kp_pipeline *pl = io->pipeline;
-	struct kp_io *top;
+	struct kp_io *top = __atomic_load_n(&pl->posted, __ATOMIC_RELAXED);
 
-	if (!pl->shared || kp_pipeline_owned(pl)) {
+	if (kp_pipeline_owned(pl)) {
 		push_done(pl, io);
 		return;
 	}
-	top = __atomic_load_n(&pl->posted, __ATOMIC_RELAXED);
 	do {
 		io->next = top;
 	} while (!__atomic_compare_exchange_n(&pl->posted, &top, io, true, __ATOMIC_RELEASE,
 					      __ATOMIC_RELAXED));
 	if (!top)
 		kp_pipeline_wake(pl);
+}
+
+static void io_end(struct kp_bio *bio)
+{
+	struct kp_io *io = kp_container_of(bio, struct kp_io, bio);
+	struct kp_pipeline *pl = io->pipeline;
+
+	if (kp_likely(!pl->shared))
+		push_done(pl, io);
+	else
+		io_end_shared(pl, io);
 }
 
 /* A deferred bio carries its stage where nobody else looks meanwhile. */
@@ -168,11 +177,11 @@ static bool enter_below(struct kp_pipeline *pl)
 	return true;
 }
 
-static void flush_stages(struct kp_pipeline *pl, unsigned int from)
+static inline void flush_stages(struct kp_stage *from)
 {
-	for (unsigned int i = from; i < pl->nr_stages; i++) {
-		if (pl->stages[i]->ops->flush)
-			pl->stages[i]->ops->flush(pl->stages[i]);
+	for (struct kp_stage *stage = from; stage; stage = stage->next) {
+		if (stage->ops->flush)
+			stage->ops->flush(stage);
 	}
 }
 
@@ -195,7 +204,7 @@ static void leave_below(struct kp_pipeline *pl)
 		if (!__atomic_exchange_n(&pl->flush_wanted, false, __ATOMIC_ACQ_REL) ||
 		    !enter_or_ask(pl))
 			break;
-		flush_stages(pl, pl->threaded->index + 1);
+		flush_stages(pl->threaded->next);
 	}
 }
 
@@ -215,22 +224,26 @@ void kp_below_unlock(struct kp_pipeline *pl)
 		leave_below(pl);
 }
 
-void kp_pipeline_flush(struct kp_pipeline *pl, struct kp_stage *from)
+static kp_noinline void flush_threaded(struct kp_pipeline *pl, struct kp_stage *from)
 {
-	unsigned int first = from ? from->index : 0;
-
-	if (!pl->threaded) {
-		flush_stages(pl, first);
-		return;
-	}
-	for (; first <= pl->threaded->index; first++) {
-		if (pl->stages[first]->ops->flush)
-			pl->stages[first]->ops->flush(pl->stages[first]);
+	for (; from->index <= pl->threaded->index; from = from->next) {
+		if (from->ops->flush)
+			from->ops->flush(from);
 	}
 	if (!enter_or_ask(pl))
 		return;
-	flush_stages(pl, first);
+	flush_stages(from);
 	leave_below(pl);
+}
+
+void kp_pipeline_flush(struct kp_pipeline *pl, struct kp_stage *from)
+{
+	if (!from)
+		from = pl->first;
+	if (kp_likely(!pl->threaded))
+		flush_stages(from);
+	else
+		flush_threaded(pl, from);
 }
 
 /* Nothing is in the device, but another thread may be about to post. */
@@ -399,8 +412,8 @@ int kp_submit_wait(struct kp_pipeline *pl, struct kp_io *io)
 	return io->bio.status;
 }
 
-static __attribute__((noinline)) ssize_t transfer_by_io(struct kp_file *file, void *buffer,
-							size_t len, uint64_t pos, enum kp_op op)
+static kp_noinline ssize_t transfer_by_io(struct kp_file *file, void *buffer, size_t len,
+					  uint64_t pos, enum kp_op op)
 {
 	struct kp_io io;
 
@@ -427,17 +440,23 @@ ssize_t kp_transfer(struct kp_file *file, void *buffer, size_t len, uint64_t pos
 	return ret;
 }
 
-int kp_reap(struct kp_pipeline *pl, unsigned int min, unsigned int max,
-	    const struct timespec *timeout)
+/* Of @ready that have ended the application gets up to @max. */
+static inline int hand_out(struct kp_pipeline *pl, unsigned int ready, unsigned int max)
 {
+	pl->reaped = kp_min(ready, max);
+	pl->outstanding -= pl->reaped;
+	return (int)pl->reaped;
+}
+
+/* kp_reap() when fewer than @min have ended, or none. */
+static kp_noinline int reap_after_wait(struct kp_pipeline *pl, unsigned int min, unsigned int max,
+				       const struct timespec *timeout)
+{
+	unsigned int ready = pl->done_tail - pl->done_head;
 	struct timespec left;
 	uint64_t give_up = 0;
-	unsigned int ready;
 	int ret;
 
-	pl->done_head += pl->reaped;
-	pl->reaped = 0;
-	ready = pl->done_tail - pl->done_head;
 	min = kp_min(min, kp_min(max, pl->outstanding));
 	if (!min && !ready) {
 		ret = reap_device(pl, 0, NULL);
@@ -476,9 +495,20 @@ int kp_reap(struct kp_pipeline *pl, unsigned int min, unsigned int max,
 			left.tv_nsec = (give_up - now) % 1000000000;
 		}
 	}
-	pl->reaped = kp_min(ready, max);
-	pl->outstanding -= pl->reaped;
-	return pl->reaped;
+	return hand_out(pl, ready, max);
+}
+
+int kp_reap(struct kp_pipeline *pl, unsigned int min, unsigned int max,
+	    const struct timespec *timeout)
+{
+	unsigned int ready;
+
+	pl->done_head += pl->reaped;
+	pl->reaped = 0;
+	ready = pl->done_tail - pl->done_head;
+	if (!ready || ready < min)
+		return reap_after_wait(pl, min, max, timeout);
+	return hand_out(pl, ready, max);
 }
 
 struct kp_io *kp_reaped(struct kp_pipeline *pl, unsigned int i)

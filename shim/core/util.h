@@ -17,6 +17,12 @@
 /* For the inner loops of a walk over a vector, whose state then stays in registers. */
 #define kp_always_inline inline __attribute__((always_inline))
 
+/* kp_likely - the path that an I/O takes when nothing special happens. */
+#define kp_likely(x) __builtin_expect(!!(x), 1)
+
+/* What is done seldom stays out of the functions that run for each I/O, and out of their frames. */
+#define kp_noinline __attribute__((noinline))
+
 /* kp_now_ns - CLOCK_MONOTONIC in nanoseconds. */
 static inline uint64_t kp_now_ns(void)
 {

@@ -24,16 +24,14 @@ void kp_device_account_merged(struct kp_device *device, const struct kp_bio *bio
 	kp_count(&values[KP_REQUEST_SIZES + kp_size_bucket(bytes)], 1);
 }
 
-void kp_device_ended(struct kp_device *device, unsigned int nr)
+void kp_device_ended_shared(struct kp_device *device, unsigned int nr)
 {
 	kp_device_lock(device);
 	kp_device_add_in_flight(device, -(int)nr);
-	if (device->shared) {
-		__atomic_fetch_add(&device->progress_seq, 1, __ATOMIC_SEQ_CST);
-		pthread_cond_broadcast(&device->progress);
-	}
+	__atomic_fetch_add(&device->progress_seq, 1, __ATOMIC_SEQ_CST);
+	pthread_cond_broadcast(&device->progress);
 	kp_device_unlock(device);
-	if (device->shared && __atomic_load_n(&device->owner_sleeps, __ATOMIC_SEQ_CST) &&
+	if (__atomic_load_n(&device->owner_sleeps, __ATOMIC_SEQ_CST) &&
 	    !kp_pipeline_owned(device->stage.pipeline))
 		kp_pipeline_wake(device->stage.pipeline);
 }

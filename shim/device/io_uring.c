@@ -17,7 +17,7 @@
 
 #define REGISTERED_FILES 64u
 #define MAX_ENTRIES	 32768u
-#define WAKE		 0 /* handle of the poll on wake_fd */
+#define WAKE		 1 /* handle of the poll on wake_fd */
 
 struct uring_device {
 	struct kp_device device;
@@ -41,29 +41,22 @@ static bool in_registered(const struct uring_device *uring, const void *memory, 
 	return from >= start && from + len <= start + uring->buffers.iov_len;
 }
 
-/* Put an entry on the submission queue. With the device locked. */
-static kp_always_inline struct io_uring_sqe *hold(struct uring_device *uring,
-						  const struct kp_file *file, int opcode,
-						  const void *memory, unsigned int len,
-						  uint64_t pos, uint64_t handle)
+static kp_always_inline void fill(struct io_uring_sqe *sqe, const struct kp_file *file, int opcode,
+				  const void *memory, unsigned int len, uint64_t pos,
+				  uint64_t handle)
 {
-	struct io_uring_sqe *sqe = io_uring_get_sqe(&uring->ring);
 	bool registered = file->device_data;
 
-	if (!sqe) { /* full of continuations: make room */
-		io_uring_submit(&uring->ring);
-		sqe = io_uring_get_sqe(&uring->ring);
-	}
 	io_uring_prep_rw(opcode, sqe, registered ? file->index : file->fd, memory, len, pos);
 	if (registered)
 		sqe->flags = IOSQE_FIXED_FILE;
 	sqe->user_data = handle;
-	return sqe;
 }
 
-/* One piece of memory. */
-static kp_always_inline void hold_plain(struct uring_device *uring, const struct kp_bio *bio,
-					void *memory, size_t len, uint64_t pos, uint64_t handle)
+/* A read or write of one piece of memory. */
+static kp_always_inline void fill_plain(const struct uring_device *uring, struct io_uring_sqe *sqe,
+					const struct kp_bio *bio, const void *memory, size_t len,
+					uint64_t pos, uint64_t handle)
 {
 	bool read = bio->op == KP_OP_READ;
 	int opcode;
@@ -72,36 +65,59 @@ static kp_always_inline void hold_plain(struct uring_device *uring, const struct
 		opcode = read ? IORING_OP_READ_FIXED : IORING_OP_WRITE_FIXED;
 	else
 		opcode = read ? IORING_OP_READ : IORING_OP_WRITE;
-	hold(uring, bio->file, opcode, memory, len, pos, handle);
+	fill(sqe, bio->file, opcode, memory, len, pos, handle);
+}
+
+/* A bio that is its own request. */
+static kp_always_inline void fill_bio(const struct uring_device *uring, struct io_uring_sqe *sqe,
+				      const struct kp_bio *bio)
+{
+	struct kp_segment segment = kp_iter_segment(bio->vec, &bio->iter);
+
+	fill_plain(uring, sqe, bio, segment.addr, segment.len, bio->iter.pos, kp_bio_handle(bio));
+}
+
+/* The next entry of the submission queue. With the device locked. */
+static struct io_uring_sqe *next_sqe(struct uring_device *uring)
+{
+	struct io_uring_sqe *sqe = io_uring_get_sqe(&uring->ring);
+
+	if (!sqe) { /* full of continuations: make room */
+		io_uring_submit(&uring->ring);
+		sqe = io_uring_get_sqe(&uring->ring);
+	}
+	return sqe;
 }
 
 /* A read or write, or what is left of it. With the device locked. */
 static void hold_request(struct uring_device *uring, struct kp_request *request)
 {
+	struct io_uring_sqe *sqe = next_sqe(uring);
 	struct kp_bio *bio = request->bio;
 	uint64_t pos = bio->iter.pos + request->done, handle = kp_request_handle(request);
 	struct iovec one = { 0 }, *iov = request->iov ? request->iov : &one;
 	unsigned int nr = kp_request_iov(&uring->device, bio, request->done, iov);
 
 	if (nr == 1) {
-		hold_plain(uring, bio, iov->iov_base, iov->iov_len, pos, handle);
+		fill_plain(uring, sqe, bio, iov->iov_base, iov->iov_len, pos, handle);
 	} else {
 		assert(request->iov); /* a bio of several segments has them */
-		hold(uring, bio->file, bio->op == KP_OP_READ ? IORING_OP_READV : IORING_OP_WRITEV,
+		fill(sqe, bio->file, bio->op == KP_OP_READ ? IORING_OP_READV : IORING_OP_WRITEV,
 		     iov, nr, pos, handle);
 	}
 }
 
 static void hold_sync(struct uring_device *uring, struct kp_bio *bio)
 {
-	struct io_uring_sqe *sqe = hold(uring, bio->file, IORING_OP_FSYNC, NULL, 0, 0,
-					kp_request_handle(kp_request_new(&uring->requests, bio)));
+	struct io_uring_sqe *sqe = next_sqe(uring);
 
+	fill(sqe, bio->file, IORING_OP_FSYNC, NULL, 0, 0,
+	     kp_request_handle(kp_request_new(&uring->requests, bio)));
 	if (bio->op == KP_OP_FDATASYNC)
 		sqe->fsync_flags = IORING_FSYNC_DATASYNC;
 }
 
-static void uring_submit(struct kp_stage *stage, struct kp_bio *bio)
+static kp_noinline void submit_any(struct kp_stage *stage, struct kp_bio *bio)
 {
 	struct kp_device *device = kp_stage_device(stage);
 	struct uring_device *uring = uring_device(device);
@@ -112,23 +128,33 @@ static void uring_submit(struct kp_stage *stage, struct kp_bio *bio)
 		return;
 	}
 	kp_request_admit(device, bio);
-	if (!kp_op_has_data(bio->op)) {
+	if (!kp_op_has_data(bio->op))
 		hold_sync(uring, bio);
-	} else if (kp_request_is_plain(device, bio)) {
-		struct kp_segment segment = kp_iter_segment(bio->vec, &bio->iter);
-
-		hold_plain(uring, bio, segment.addr, segment.len, bio->iter.pos,
-			   kp_bio_handle(bio));
-	} else {
+	else if (kp_request_is_plain(device, bio))
+		fill_bio(uring, next_sqe(uring), bio);
+	else
 		hold_request(uring, kp_request_new(&uring->requests, bio));
-	}
 	kp_device_started(device, !device->in_flight);
 	kp_device_unlock(device);
 }
 
-static void uring_flush(struct kp_stage *stage)
+static void uring_submit(struct kp_stage *stage, struct kp_bio *bio)
 {
-	struct uring_device *uring = uring_device(kp_stage_device(stage));
+	struct kp_device *device = kp_stage_device(stage);
+	struct uring_device *uring = uring_device(device);
+	struct io_uring_sqe *sqe;
+
+	if (!kp_request_is_simple(device, bio) || !(sqe = io_uring_get_sqe(&uring->ring))) {
+		submit_any(stage, bio);
+		return;
+	}
+	kp_count_in_run(device->slot);
+	fill_bio(uring, sqe, bio);
+	kp_device_add_in_flight(device, 1);
+}
+
+static kp_noinline void flush_any(struct uring_device *uring)
+{
 	bool busy;
 
 	do {
@@ -145,6 +171,19 @@ static void uring_flush(struct kp_stage *stage)
 		if (busy && ret < 0)
 			usleep(10); /* the kernel is out of requests */
 	} while (busy);
+}
+
+static void uring_flush(struct kp_stage *stage)
+{
+	struct uring_device *uring = uring_device(kp_stage_device(stage));
+
+	if (!uring->device.shared) {
+		unsigned int held = io_uring_sq_ready(&uring->ring);
+
+		if (!held || io_uring_submit(&uring->ring) == (int)held)
+			return;
+	}
+	flush_any(uring);
 }
 
 static void arm_wake(struct uring_device *uring)
@@ -171,8 +210,7 @@ static void take_wake(struct uring_device *uring)
 }
 
 /* What ended without having done all of it, or is a sync. Return: requests ended, 0 or 1. */
-static __attribute__((noinline)) unsigned int go_on(struct uring_device *uring, uint64_t handle,
-						    int result)
+static kp_noinline unsigned int go_on(struct uring_device *uring, uint64_t handle, int result)
 {
 	struct kp_device *device = &uring->device;
 	struct kp_request *request;
@@ -194,37 +232,36 @@ static __attribute__((noinline)) unsigned int go_on(struct uring_device *uring, 
 	return 1;
 }
 
-/* One completion. Return: requests ended, 0 or 1. */
-static kp_always_inline unsigned int complete(struct uring_device *uring, uint64_t handle,
-					      int result)
-{
-	struct kp_bio *bio = kp_handle_whole(handle, result);
-
-	if (!bio)
-		return go_on(uring, handle, result);
-	kp_bio_endio(bio);
-	kp_device_ended(&uring->device, 1);
-	return 1;
-}
-
 /* End what has completed. Return: requests ended; *woken when wake_fd was among them. */
 static unsigned int reap_ready(struct uring_device *uring, bool *woken)
 {
 	struct io_uring_cqe *cqe;
 	unsigned int ended = 0;
 
+	/* The peek enters the kernel if completions wait for that. */
 	while (!io_uring_peek_cqe(&uring->ring, &cqe)) {
-		uint64_t handle = cqe->user_data;
-		int result = cqe->res;
+		unsigned int head, nr = 0, whole = 0;
 
-		io_uring_cqe_seen(&uring->ring, cqe);
-		kp_device_fence(&uring->device);
-		if (handle == WAKE) {
-			take_wake(uring);
-			*woken = true;
-		} else {
-			ended += complete(uring, handle, result);
+		io_uring_for_each_cqe (&uring->ring, head, cqe) {
+			struct kp_bio *bio;
+
+			kp_device_fence(&uring->device);
+			nr++;
+			bio = kp_handle_whole(cqe->user_data, cqe->res);
+			if (kp_likely(bio)) {
+				whole++;
+				kp_bio_endio(bio);
+			} else if (cqe->user_data == WAKE) {
+				take_wake(uring);
+				*woken = true;
+			} else {
+				ended += go_on(uring, cqe->user_data, cqe->res);
+			}
 		}
+		io_uring_cq_advance(&uring->ring, nr);
+		if (whole)
+			kp_device_ended(&uring->device, whole);
+		ended += whole;
 	}
 	return ended;
 }

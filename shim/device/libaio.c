@@ -14,7 +14,7 @@
 #include "devices.h"
 #include "request.h"
 
-#define WAKE 0 /* handle of the poll on wake_fd */
+#define WAKE 1 /* handle of the poll on wake_fd */
 
 struct aio_device {
 	struct kp_device device;
@@ -67,7 +67,15 @@ static void hold_request(struct aio_device *aio, struct kp_request *request)
 	}
 }
 
-static void aio_submit(struct kp_stage *stage, struct kp_bio *bio)
+/* A bio that is its own request. */
+static kp_always_inline void hold_bio(struct aio_device *aio, const struct kp_bio *bio)
+{
+	struct kp_segment segment = kp_iter_segment(bio->vec, &bio->iter);
+
+	hold(aio, bio, false, segment.addr, segment.len, bio->iter.pos, kp_bio_handle(bio));
+}
+
+static kp_noinline void submit_any(struct kp_stage *stage, struct kp_bio *bio)
 {
 	struct kp_device *device = kp_stage_device(stage);
 	struct aio_device *aio = aio_device(device);
@@ -79,15 +87,25 @@ static void aio_submit(struct kp_stage *stage, struct kp_bio *bio)
 		return;
 	}
 	kp_request_admit(device, bio);
-	if (kp_request_is_plain(device, bio)) {
-		struct kp_segment segment = kp_iter_segment(bio->vec, &bio->iter);
-
-		hold(aio, bio, false, segment.addr, segment.len, bio->iter.pos, kp_bio_handle(bio));
-	} else {
+	if (kp_request_is_plain(device, bio))
+		hold_bio(aio, bio);
+	else
 		hold_request(aio, kp_request_new(&aio->requests, bio));
-	}
 	kp_device_started(device, !device->in_flight);
 	kp_device_unlock(device);
+}
+
+static void aio_submit(struct kp_stage *stage, struct kp_bio *bio)
+{
+	struct kp_device *device = kp_stage_device(stage);
+
+	if (!kp_request_is_simple(device, bio)) {
+		submit_any(stage, bio);
+		return;
+	}
+	kp_count_in_run(device->slot);
+	hold_bio(aio_device(device), bio);
+	kp_device_add_in_flight(device, 1);
 }
 
 /* The first @nr held iocbs are free again. With the device locked. */
@@ -112,9 +130,8 @@ static void finish(struct aio_device *aio, uint64_t handle, int error)
 	kp_request_finish(&aio->device, &aio->requests, request, error);
 }
 
-static void aio_flush(struct kp_stage *stage)
+static kp_noinline void flush_any(struct aio_device *aio)
 {
-	struct aio_device *aio = aio_device(kp_stage_device(stage));
 	bool more;
 
 	do {
@@ -140,12 +157,20 @@ static void aio_flush(struct kp_stage *stage)
 	} while (more);
 }
 
+static void aio_flush(struct kp_stage *stage)
+{
+	struct aio_device *aio = aio_device(kp_stage_device(stage));
+
+	if (aio->device.shared || aio->nr_held)
+		flush_any(aio);
+}
+
 static void arm_wake(struct aio_device *aio)
 {
 	struct iocb wake, *iocb = &wake;
 
 	io_prep_poll(iocb, aio->device.wake_fd, POLLIN);
-	iocb->data = WAKE;
+	iocb->data = (void *)WAKE;
 	io_submit(aio->context, 1, &iocb);
 }
 
@@ -159,8 +184,7 @@ static void take_wake(struct aio_device *aio)
 }
 
 /* A transfer that did not do all of it. Return: requests ended, 0 or 1. */
-static __attribute__((noinline)) unsigned int go_on(struct aio_device *aio, uint64_t handle,
-						    int64_t result)
+static kp_noinline unsigned int go_on(struct aio_device *aio, uint64_t handle, int64_t result)
 {
 	struct kp_device *device = &aio->device;
 	struct kp_request *request;
@@ -181,16 +205,29 @@ static __attribute__((noinline)) unsigned int go_on(struct aio_device *aio, uint
 	return 1;
 }
 
-/* One completion. Return: requests ended, 0 or 1. */
-static unsigned int complete(struct aio_device *aio, uint64_t handle, int64_t result)
+/* End what the first @nr events say. Return: requests ended; *woken when wake_fd was among them. */
+static unsigned int complete(struct aio_device *aio, unsigned int nr, bool *woken)
 {
-	struct kp_bio *bio = kp_handle_whole(handle, result);
+	unsigned int ended = 0, whole = 0;
 
-	if (!bio)
-		return go_on(aio, handle, result);
-	kp_bio_endio(bio);
-	kp_device_ended(&aio->device, 1);
-	return 1;
+	for (unsigned int i = 0; i < nr; i++) {
+		uint64_t handle = (uintptr_t)aio->events[i].data;
+		int64_t result = (int64_t)aio->events[i].res;
+		struct kp_bio *bio = kp_handle_whole(handle, result);
+
+		if (kp_likely(bio)) {
+			whole++;
+			kp_bio_endio(bio);
+		} else if (handle == WAKE) {
+			take_wake(aio);
+			*woken = true;
+		} else {
+			ended += go_on(aio, handle, result);
+		}
+	}
+	if (whole)
+		kp_device_ended(&aio->device, whole);
+	return ended + whole;
 }
 
 static int aio_reap(struct kp_device *device, unsigned int min, const struct timespec *timeout)
@@ -216,16 +253,7 @@ static int aio_reap(struct kp_device *device, unsigned int min, const struct tim
 			break;
 		}
 		kp_device_fence(device);
-		for (int i = 0; i < ret; i++) {
-			uint64_t handle = (uintptr_t)aio->events[i].data;
-
-			if (handle == WAKE) {
-				take_wake(aio);
-				woken = true;
-			} else {
-				ended += complete(aio, handle, (int64_t)aio->events[i].res);
-			}
-		}
+		ended += complete(aio, kp_max(ret, 0), &woken);
 	} while (ended < min && ret > 0 && !woken);
 	return ret < 0 ? ret : (int)ended;
 }

@@ -48,10 +48,21 @@ static inline void kp_request_admit(struct kp_device *device, struct kp_bio *bio
 	kp_device_account(device, bio);
 }
 
+/*
+ * kp_request_is_simple - need nothing happen but that the kernel is handed @bio? Then neither a lock
+ * nor a wait nor a struct kp_request is necessary: see kp_request_admit() for the others.
+ */
+static inline bool kp_request_is_simple(const struct kp_device *device, const struct kp_bio *bio)
+{
+	return kp_op_has_data(bio->op) && kp_request_is_plain(device, bio) && !device->shared &&
+	       device->in_flight != device->depth &&
+	       kp_request_is_in_run(device->slot, bio->iter.size);
+}
+
 /* kp_request_new - a request for @bio, which was admitted. */
 struct kp_request *kp_request_new(struct kp_requests *requests, struct kp_bio *bio);
 
-/* A handle is the address of a bio, or that of a request with the lowest bit set. */
+/* A handle is the address of a bio, or that of a request with the lowest bit set. 1 is free. */
 static inline uint64_t kp_bio_handle(const struct kp_bio *bio)
 {
 	return (uintptr_t)bio;
