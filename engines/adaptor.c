@@ -16,6 +16,9 @@
 #define MAX_OPTIONS	 96
 #define POLICY_HELP_SIZE 1536
 
+/* What is done seldom stays out of the functions that run for each I/O, and out of their frames. */
+#define NOINLINE __attribute__((noinline))
+
 static const struct kp_engine *engine;
 static struct kp_arena *arena;
 
@@ -539,6 +542,13 @@ static enum kp_op op_of(enum fio_ddir ddir)
 	}
 }
 
+/* Of a read or write: their numbers are ours. */
+static enum kp_op op_of_data(enum fio_ddir ddir)
+{
+	_Static_assert((int)DDIR_READ == KP_OP_READ && (int)DDIR_WRITE == KP_OP_WRITE, "numbers");
+	return (enum kp_op)ddir;
+}
+
 /*
  * fio opens files in the thread_data of the job alone; its workers get I/Os on them. A file belongs
  * to one pipeline: a worker opens it again when it first meets it, and closes it with the pipeline.
@@ -597,7 +607,7 @@ static void tell_alignment(struct job *job, const struct io_u *io_u)
 		(unsigned long long)io_u->xfer_buflen, block);
 }
 
-static void set_result(struct job *job, struct io_u *io_u, const struct kp_io *io)
+static NOINLINE void set_failed(struct job *job, struct io_u *io_u, const struct kp_io *io)
 {
 	int error = kp_io_error(io);
 
@@ -605,6 +615,13 @@ static void set_result(struct job *job, struct io_u *io_u, const struct kp_io *i
 	io_u->resid = kp_io_resid(io);
 	if (error == -EINVAL)
 		tell_alignment(job, io_u);
+}
+
+/* td_io_queue() has cleared the result of the io_u. */
+static void set_result(struct job *job, struct io_u *io_u, const struct kp_io *io)
+{
+	if (kp_io_error(io) || kp_io_resid(io))
+		set_failed(job, io_u, io);
 }
 
 static int adaptor_commit(struct thread_data *td)
@@ -630,8 +647,7 @@ static int adaptor_commit(struct thread_data *td)
 }
 
 /* A read or write that failed, or that the end of the file cut short. */
-static __attribute__((noinline)) enum fio_q_status transfer_failed(struct job *job,
-								   struct io_u *io_u, ssize_t ret)
+static NOINLINE enum fio_q_status transfer_failed(struct job *job, struct io_u *io_u, ssize_t ret)
 {
 	if (ret >= 0) {
 		io_u->resid = io_u->xfer_buflen - ret;
@@ -643,24 +659,28 @@ static __attribute__((noinline)) enum fio_q_status transfer_failed(struct job *j
 	return FIO_Q_COMPLETED;
 }
 
-/* A read or write of a synchronous job. td_io_queue() has cleared the result of the io_u. */
-static inline enum fio_q_status transfer(struct job *job, struct io_u *io_u, struct kp_file *file)
+/* A read or write of a synchronous job. */
+static NOINLINE enum fio_q_status transfer(struct job *job, struct io_u *io_u, struct kp_file *file)
 {
 	ssize_t ret = kp_transfer(file, io_u->xfer_buf, io_u->xfer_buflen, io_u->offset,
-				  io_u->ddir == DDIR_READ ? KP_OP_READ : KP_OP_WRITE);
+				  op_of_data(io_u->ddir));
 
 	if (ret == (ssize_t)io_u->xfer_buflen)
 		return FIO_Q_COMPLETED;
 	return transfer_failed(job, io_u, ret);
 }
 
-/*
- * fio looks at the error of a sync only where queue() completes the sync. Its own asynchronous
- * engines do trims inside queue() as well, and its bookkeeping of verify relies on that.
- */
-static bool ends_inside_queue(const struct io_u *io_u)
+/* A read or write of an asynchronous job. */
+static NOINLINE enum fio_q_status submit(struct job *job, struct io_u *io_u, struct kp_file *file)
 {
-	return ddir_sync(io_u->ddir) || io_u->ddir == DDIR_TRIM;
+	struct kp_io *io = io_u->engine_data;
+
+	kp_io_prepare(io, op_of_data(io_u->ddir), file, io_u->offset, io_u->xfer_buf,
+		      io_u->xfer_buflen);
+	if (kp_submit(job->pipeline, io))
+		return FIO_Q_BUSY;
+	job->queued[job->nr_queued++] = io_u;
+	return FIO_Q_QUEUED;
 }
 
 /* fio syncs the range that was written since the last sync. Nothing written: nothing to do. */
@@ -671,53 +691,57 @@ static bool is_empty_range(const struct io_u *io_u)
 	return io_u->ddir == DDIR_SYNC_FILE_RANGE && f->first_write == f->last_write;
 }
 
-/* Any io_u but a read or write that a synchronous job does itself. */
-static __attribute__((noinline)) enum fio_q_status queue_io(struct thread_data *td, struct job *job,
-							    struct io_u *io_u)
+/*
+ * Neither a read nor a write. fio looks at the error of a sync only where queue() completes the
+ * sync. Its own asynchronous engines do trims inside queue() as well, and its bookkeeping of verify
+ * relies on that.
+ */
+static NOINLINE enum fio_q_status sync_or_trim(struct thread_data *td, struct io_u *io_u,
+					       struct kp_file *file)
 {
+	struct job *job = td->io_ops_data;
 	struct kp_io *io = io_u->engine_data;
-	struct kp_file *file = FILE_ENG_DATA(io_u->file);
 
-	if (td->parent) {
-		io_u->error = -worker_file(td, io_u->file, &file);
-		if (io_u->error)
-			return FIO_Q_COMPLETED;
-	}
-	if (job->synchronous && io_u->ddir <= DDIR_WRITE)
-		return transfer(job, io_u, file);
 	/* As fio's own engines: fio then commits, and reaps, before it comes with the trim again. */
 	if (io_u->ddir == DDIR_TRIM && job->nr_queued)
 		return FIO_Q_BUSY;
-	prepare(io, file, io_u);
-	if (job->synchronous || ends_inside_queue(io_u)) {
-		if (job->nr_queued)
-			adaptor_commit(td);
-		if (is_empty_range(io_u)) {
-			io_u->error = 0;
-			return FIO_Q_COMPLETED;
-		}
-		kp_submit_wait(job->pipeline, io);
-		set_result(job, io_u, io);
-		if (io_u->ddir == DDIR_TRIM && !job->synchronous) {
-			io_u_mark_submit(td, 1);
-			io_u_mark_complete(td, 1);
-		}
+	if (job->nr_queued)
+		adaptor_commit(td);
+	if (is_empty_range(io_u))
 		return FIO_Q_COMPLETED;
+	prepare(io, file, io_u);
+	kp_submit_wait(job->pipeline, io);
+	set_result(job, io_u, io);
+	if (io_u->ddir == DDIR_TRIM && !job->synchronous) {
+		io_u_mark_submit(td, 1);
+		io_u_mark_complete(td, 1);
 	}
-	if (kp_submit(job->pipeline, io))
-		return FIO_Q_BUSY;
-	job->queued[job->nr_queued++] = io_u;
-	return FIO_Q_QUEUED;
+	return FIO_Q_COMPLETED;
+}
+
+static inline enum fio_q_status queue_to(struct thread_data *td, struct io_u *io_u,
+					 struct kp_file *file)
+{
+	struct job *job = td->io_ops_data;
+
+	if (io_u->ddir > DDIR_WRITE)
+		return sync_or_trim(td, io_u, file);
+	return job->synchronous ? transfer(job, io_u, file) : submit(job, io_u, file);
+}
+
+/* An io_u that a worker got from its job. */
+static NOINLINE enum fio_q_status queue_for_job(struct thread_data *td, struct io_u *io_u)
+{
+	struct kp_file *file;
+
+	io_u->error = -worker_file(td, io_u->file, &file);
+	return io_u->error ? FIO_Q_COMPLETED : queue_to(td, io_u, file);
 }
 
 static enum fio_q_status adaptor_queue(struct thread_data *td, struct io_u *io_u)
 {
-	struct job *job = td->io_ops_data;
-
 	fio_ro_check(td, io_u);
-	if (job->synchronous && io_u->ddir <= DDIR_WRITE && !td->parent)
-		return transfer(job, io_u, FILE_ENG_DATA(io_u->file));
-	return queue_io(td, job, io_u);
+	return td->parent ? queue_for_job(td, io_u) : queue_to(td, io_u, FILE_ENG_DATA(io_u->file));
 }
 
 static int adaptor_getevents(struct thread_data *td, unsigned int min, unsigned int max,
@@ -726,7 +750,8 @@ static int adaptor_getevents(struct thread_data *td, unsigned int min, unsigned 
 	struct job *job = td->io_ops_data;
 
 	/* An I/O may end before it is committed, and must have its issue time by then. */
-	adaptor_commit(td);
+	if (job->nr_queued)
+		adaptor_commit(td);
 	return kp_reap(job->pipeline, min, max, t);
 }
 
