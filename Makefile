@@ -110,6 +110,9 @@ bench: all
 # What kpolicy prints, to be compared with from now on.
 golden: all
 	@$(RUN) KP_GOLDEN=renew sh tests/run --show tests/fio/kpolicy-golden.sh
+# Record the kernels of .kernels once more and compare; see scripts/kernel-lab --help.
+kernels:
+	@sh scripts/kernel-lab --compare $(KERNELS)
 test-fresh:
 	@sh tests/fresh.sh
 seeds: all
@@ -161,7 +164,7 @@ clean:
 distclean: clean
 	rm -rf .fio build config-host.h config-host.mak config.log
 
-.PHONY: all test test-long bench golden test-fresh seeds check install uninstall clean distclean
+.PHONY: all kernels test test-long bench golden test-fresh seeds check install uninstall clean distclean
 .DELETE_ON_ERROR:
 
 -include $(wildcard shim/*/*.d shim/*/*/*.d engines/*.d tools/*.d tools/*/*.d tests/unit/*.d)
