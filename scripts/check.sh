@@ -6,7 +6,7 @@
 # shellcheck disable=SC2046,SC2086 # lists of files and flags are meant to split
 export LC_ALL=C
 status=0
-scripts="configure .ci/run tests/run tests/fake-fio $(ls scripts/*.sh tests/*.sh tests/*/*.sh)"
+scripts="configure .ci/run scripts/kernel-lab tests/lab/init tests/run tests/fake-fio $(ls scripts/*.sh tests/*.sh tests/*/*.sh)"
 sources='' headers=''
 for f; do
 	case $f in *.c) sources="$sources $f" ;; *) headers="$headers $f" ;; esac

@@ -57,20 +57,31 @@ static inline struct kp_queue_limits *replay_limits(struct replay_device *device
 	return NULL;
 }
 
-/* replay_multi_page - since 5.1 an entry of the vector may be several pages that adjoin. */
-static inline bool replay_multi_page(const char *kernel)
+/* Which pages that adjoin become one entry of a bio's vector? */
+enum replay_join {
+	REPLAY_JOIN_NONE,
+	REPLAY_JOIN_BUFFER, /* those of one iovec */
+	REPLAY_JOIN_ALL,
+};
+
+/*
+ * Since 5.1 an entry may be several pages. 7.2 does not join iovecs any more, 6.12 still does;
+ * the kernels between were not recorded.
+ */
+static inline enum replay_join replay_join(const char *kernel)
 {
-	return kp_version_compare(kernel, "5.1") >= 0;
+	if (kp_version_compare(kernel, "5.1") < 0)
+		return REPLAY_JOIN_NONE;
+	return kp_version_compare(kernel, "7.0") < 0 ? REPLAY_JOIN_ALL : REPLAY_JOIN_BUFFER;
 }
 
 /**
  * replay_vec - the memory of a case as the entries of a bio's vector.
- * @joined: pages that adjoin are one entry.
  * @further: sectors to add to each position.
  *
  * Return: how many entries.
  */
-static inline unsigned int replay_vec(const char *text, bool joined, unsigned int further,
+static inline unsigned int replay_vec(const char *text, enum replay_join join, unsigned int further,
 				      struct kp_segment *vec)
 {
 	static struct lab_stretch stretches[LAB_MAX_STRETCHES];
@@ -82,16 +93,18 @@ static inline unsigned int replay_vec(const char *text, bool joined, unsigned in
 		char *at = (char *)REPLAY_ARENA + start / LAB_AREA_SECTORS * REPLAY_AREA_DISTANCE +
 			   start % LAB_AREA_SECTORS * KP_SECTOR_SIZE;
 		char *end = at + stretches[i].sectors * KP_SECTOR_SIZE;
+		bool joins = join == REPLAY_JOIN_ALL;
 
 		while (at != end) {
 			size_t len = KP_PAGE_SIZE - (uintptr_t)at % KP_PAGE_SIZE;
 			struct kp_segment *last = entries ? &vec[entries - 1] : NULL;
 
 			len = kp_min(len, (size_t)(end - at));
-			if (joined && last && (char *)last->addr + last->len == at)
+			if (joins && last && (char *)last->addr + last->len == at)
 				last->len += len;
 			else
 				vec[entries++] = (struct kp_segment){ at, len };
+			joins = join != REPLAY_JOIN_NONE;
 			at += len;
 		}
 	}

@@ -120,8 +120,8 @@ static void add_token(struct replay *replay, const char *token)
 				      .file = &context->files[which],
 				      .vec = vecs + nr_vecs };
 
-		bio.nr_vecs = replay_vec(vector, replay_multi_page(replay->kernel), i * 16,
-					 vecs + nr_vecs);
+		bio.nr_vecs =
+			replay_vec(vector, replay_join(replay->kernel), i * 16, vecs + nr_vecs);
 		for (unsigned int v = 0; v < bio.nr_vecs; v++)
 			bio.iter.size += vecs[nr_vecs++].len;
 		ck_assert_uint_lt(nr_vecs, (1 << 16) - 1024);

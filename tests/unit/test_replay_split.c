@@ -117,7 +117,7 @@ static bool answer(struct replay *replay, const char *rest, const char *theirs, 
 	limits = *replay_limits(context->devices, name);
 	limits.max_sectors = kb * 2 - context->less_sectors;
 	limits.max_segments -= context->less_segments;
-	replay_vec(vector, replay_multi_page(replay->kernel), 0, vec);
+	replay_vec(vector, replay_join(replay->kernel), 0, vec);
 	text.used = snprintf(ours, size, "%lu ", kb);
 	for (const char *at = bios; (sectors = next_bio(&at));) {
 		struct kp_bio bio = { .vec = vec, .iter = iter };
