@@ -111,7 +111,7 @@ int compare_exit_code(const struct options *options, const struct analysis *anal
 	if (end == ROUNDS_FAILED || end == ROUNDS_REFUSED)
 		return EXIT_CANNOT;
 	if (end == ROUNDS_INTERRUPTED)
-		return 128 + run_interrupted();
+		return 128 + spawn_interrupted();
 	if (options->fail_if_slower > 0 && is_slower(options, analysis))
 		return EXIT_SLOWER;
 	if (options->fail_if_undecided && is_undecided(analysis))

@@ -7,7 +7,7 @@
 #include "commands.h"
 #include "kpolicy.h"
 #include "options.h"
-#include "run/run.h"
+#include "spawn.h"
 #include "text.h"
 #include "util.h"
 #include "job/variant.h"
@@ -147,7 +147,7 @@ int main(int argc, char **argv)
 
 	if (!command)
 		return unknown_command(argv[1]);
-	int ret = run_init();
+	int ret = spawn_init();
 
 	if (ret) {
 		message("cannot adopt fio's jobs: %s", strerror(-ret));
@@ -157,5 +157,5 @@ int main(int argc, char **argv)
 	int code = command->run(argc - 1, argv + 1);
 
 	/* What could not be done because the user stopped it. */
-	return code == EXIT_CANNOT && run_interrupted() ? 128 + run_interrupted() : code;
+	return code == EXIT_CANNOT && spawn_interrupted() ? 128 + spawn_interrupted() : code;
 }

@@ -22,21 +22,21 @@ static const struct kp_policy *find_policy(const char *name)
 static const struct kp_policy *need_policy(const char *name)
 {
 	const struct kp_policy *policy = find_policy(name);
-	struct lines names = { 0 };
+	struct text_list names = { 0 };
 
 	if (policy)
 		return policy;
 	for (const struct kp_policy *const *p = kp_policies; *p; p++)
-		lines_add(&names, "%s", (*p)->name);
-	names.line = xrealloc(names.line, names.nr + 1, sizeof(*names.line));
-	names.line[names.nr] = NULL;
-	const char *near = text_nearest(name, (const char *const *)names.line);
+		text_list_add(&names, "%s", (*p)->name);
+	names.item = xrealloc(names.item, names.nr + 1, sizeof(*names.item));
+	names.item[names.nr] = NULL;
+	const char *near = text_nearest(name, (const char *const *)names.item);
 
 	if (near)
 		message("no policy '%s': did you mean '%s'?", name, near);
 	else
 		message("no policy '%s': 'kpolicy list' names them", name);
-	lines_free(&names);
+	text_list_free(&names);
 	return NULL;
 }
 

@@ -32,7 +32,7 @@ struct sweep {
 	struct sample *samples; /* [point][variant][judged_by] */
 	size_t points;		/* measured */
 	bool not_by_time;	/* at some point the work was not fixed: IOPS decide for all */
-	struct lines warnings;
+	struct text_list warnings;
 };
 
 /* ---- measuring ----------------------------------------------------------------------------- */
@@ -85,11 +85,12 @@ static void take_samples(struct sweep *sweep, const struct analysis *a)
 		for (int by = 0; by < NR_JUDGED_BY; by++)
 			take_sample(sweep, a, decides->group, v, by);
 	for (size_t i = 0; i < a->warnings.nr; i++)
-		lines_add(&sweep->warnings, "%s=%s: %s", sweep->axis.key,
-			  sweep->axis.values[sweep->points].text, a->warnings.line[i]);
+		text_list_add(&sweep->warnings, "%s=%s: %s", sweep->axis.key,
+			      sweep->axis.values[sweep->points].text, a->warnings.item[i]);
 	if (a->nr_groups > 1 && !sweep->points)
-		lines_add(&sweep->warnings,
-			  "the job has %u stonewall groups: this is the first one", a->nr_groups);
+		text_list_add(&sweep->warnings,
+			      "the job has %u stonewall groups: this is the first one",
+			      a->nr_groups);
 }
 
 static char *point_dir(const struct sweep *sweep, size_t point)
@@ -183,21 +184,21 @@ static char *axis_text(const struct axis *axis, double x)
 }
 
 static void describe_crossing(const struct sweep *sweep, size_t variant,
-			      const struct crossover *crossing, struct lines *lines)
+			      const struct crossover *crossing, struct text_list *lines)
 {
 	char *at = axis_text(&sweep->axis, crossing->x);
 	char *low = axis_text(&sweep->axis, crossing->low);
 	char *high = axis_text(&sweep->axis, crossing->high);
 
-	lines_add(lines, "%s crosses %s at %s=%s, between %s and %s",
-		  sweep->options->variants[variant], sweep->options->variants[0], sweep->axis.key,
-		  at, low, high);
+	text_list_add(lines, "%s crosses %s at %s=%s, between %s and %s",
+		      sweep->options->variants[variant], sweep->options->variants[0],
+		      sweep->axis.key, at, low, high);
 	free(at);
 	free(low);
 	free(high);
 }
 
-static void find_crossings(const struct sweep *sweep, struct lines *lines)
+static void find_crossings(const struct sweep *sweep, struct text_list *lines)
 {
 	struct curve_point *points = xcalloc(sweep->points, sizeof(*points));
 	struct crossover found[MOST_CROSSING];
@@ -209,8 +210,8 @@ static void find_crossings(const struct sweep *sweep, struct lines *lines)
 		for (size_t i = 0; i < crossings && i < MOST_CROSSING; i++)
 			describe_crossing(sweep, v, &found[i], lines);
 		if (!crossings && nr)
-			lines_add(lines, "%s and %s do not cross", sweep->options->variants[v],
-				  sweep->options->variants[0]);
+			text_list_add(lines, "%s and %s do not cross", sweep->options->variants[v],
+				      sweep->options->variants[0]);
 	}
 	free(points);
 }
@@ -318,7 +319,7 @@ static void print_json(const struct sweep *sweep, FILE *to)
 		json_decref(curve);
 	}
 	for (size_t i = 0; i < sweep->warnings.nr; i++)
-		json_array_append_new(warnings, json_string(sweep->warnings.line[i]));
+		json_array_append_new(warnings, json_string(sweep->warnings.item[i]));
 	json_t *all = json_pack("{s:s, s:o, s:o, s:o}", "over", sweep->axis.key, "points", points,
 				"crossovers", crossings, "warnings", warnings);
 
@@ -327,17 +328,17 @@ static void print_json(const struct sweep *sweep, FILE *to)
 	json_decref(all);
 }
 
-static void print_lines(const struct lines *lines, FILE *to, bool markdown)
+static void print_lines(const struct text_list *lines, FILE *to, bool markdown)
 {
 	if (lines->nr)
 		fputc('\n', to);
 	for (size_t i = 0; i < lines->nr; i++)
-		fprintf(to, "%s%s\n", markdown ? "- " : "", lines->line[i]);
+		fprintf(to, "%s%s\n", markdown ? "- " : "", lines->item[i]);
 }
 
 static void print_words(const struct sweep *sweep, FILE *to, bool markdown)
 {
-	struct lines crossings = { 0 };
+	struct text_list crossings = { 0 };
 	struct table table;
 
 	fill_words(sweep, &table);
@@ -348,7 +349,7 @@ static void print_words(const struct sweep *sweep, FILE *to, bool markdown)
 	find_crossings(sweep, &crossings);
 	print_lines(&crossings, to, markdown);
 	print_lines(&sweep->warnings, to, markdown);
-	lines_free(&crossings);
+	text_list_free(&crossings);
 	table_free(&table);
 }
 
@@ -500,7 +501,7 @@ static int sweep_and_print(struct options *options)
 	}
 	axis_free(&sweep.axis);
 	free(sweep.samples);
-	lines_free(&sweep.warnings);
+	text_list_free(&sweep.warnings);
 	return code;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Small helpers for messages and lists of strings. None of them keeps state. */
+/* Small helpers for messages and names. None of them keeps state. */
 #ifndef KPOLICY_TOOLS_TEXT_H
 #define KPOLICY_TOOLS_TEXT_H
 
@@ -7,54 +7,34 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-struct text_list {
-	char **item;
-	size_t nr;
-};
+#include "util.h"
 
-/* Appends one formatted string. Returns 0 or -ENOMEM, the list unchanged. */
-int text_list_add(struct text_list *list, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
-
-bool text_list_has(const struct text_list *list, const char *item);
-
-void text_list_free(struct text_list *list);
+/* One formatted line with "FILE:LINE: " before it; "FILE: " for line 0. To be freed. */
+char *text_format_at(const char *file, unsigned int line, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+char *text_vformat_at(const char *file, unsigned int line, const char *fmt, va_list ap)
+	__attribute__((format(printf, 3, 0)));
 
 /*
- * Grows @array, of @nr elements of @size bytes, so that one more fits. The capacity is the next
- * power of two above @nr and is not stored. Returns the array or NULL, the old one still valid.
+ * Set *@error to one formatted line and have the value -@err, to be returned. @err is read first, so
+ * that it may be errno. Macros, so that the compiler sees in the caller that the value is not 0.
  */
-void *text_grow(void *array, size_t nr, size_t size);
-
-/* Sets *@text to one formatted line, to be freed; NULL when there is no memory for it. */
-void text_format(char **text, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-
-/* The same, with "FILE:LINE: " before it; "FILE: " for line 0. */
-void text_format_at(char **text, const char *file, unsigned int line, const char *fmt, ...)
-	__attribute__((format(printf, 4, 5)));
-void text_vformat_at(char **text, const char *file, unsigned int line, const char *fmt, va_list ap)
-	__attribute__((format(printf, 4, 0)));
-
-/*
- * The same as an expression with the value -@err, to be returned. @err is read first, so that it
- * may be errno. Macros, so that whoever compiles or analyses the caller sees that it is not 0.
- */
-#define text_error(error, err, ...)                \
-	({                                         \
-		int text_err = (err);              \
-		text_format((error), __VA_ARGS__); \
-		-text_err;                         \
+#define text_error(error, err, ...)             \
+	({                                      \
+		int text_err = (err);           \
+		*(error) = format(__VA_ARGS__); \
+		-text_err;                      \
 	})
-#define text_error_at(error, err, file, line, ...)                    \
-	({                                                            \
-		int text_err = (err);                                 \
-		text_format_at((error), (file), (line), __VA_ARGS__); \
-		-text_err;                                            \
+#define text_error_at(error, err, file, line, ...)                      \
+	({                                                              \
+		int text_err = (err);                                   \
+		*(error) = text_format_at((file), (line), __VA_ARGS__); \
+		-text_err;                                              \
 	})
 
 /*
  * The member of the NULL-terminated @candidates nearest to @name by edit distance, or NULL when
- * none is near enough (more than half of it would have to be retyped) or memory is short.
+ * none is near enough (more than half of it would have to be retyped).
  */
 const char *text_nearest(const char *name, const char *const *candidates);
 

@@ -33,7 +33,12 @@ char *xstrdup(const char *text)
 	return need(strdup(text));
 }
 
-static char *vformat(const char *fmt, va_list args)
+char *xstrndup(const char *text, size_t len)
+{
+	return need(strndup(text, len));
+}
+
+char *vformat(const char *fmt, va_list args)
 {
 	char *text;
 
@@ -50,23 +55,48 @@ char *format(const char *fmt, ...)
 	return text;
 }
 
-void lines_add(struct lines *lines, const char *fmt, ...)
+void *grow_array(void *array, size_t nr, size_t size)
+{
+	if (nr & (nr - 1))
+		return array;
+	return xrealloc(array, nr ? nr * 2 : 1, size);
+}
+
+void text_list_add(struct text_list *list, const char *fmt, ...)
 {
 	va_list args;
 
+	list->item = grow_array(list->item, list->nr, sizeof(*list->item));
 	va_start(args, fmt);
-	char *text = vformat(fmt, args);
+	list->item[list->nr++] = vformat(fmt, args);
 	va_end(args);
-	lines->line = xrealloc(lines->line, lines->nr + 1, sizeof(*lines->line));
-	lines->line[lines->nr++] = text;
 }
 
-void lines_free(struct lines *lines)
+bool text_list_has(const struct text_list *list, const char *item)
 {
-	for (size_t i = 0; i < lines->nr; i++)
-		free(lines->line[i]);
-	free(lines->line);
-	*lines = (struct lines){ 0 };
+	for (size_t i = 0; i < list->nr; i++)
+		if (!strcmp(list->item[i], item))
+			return true;
+	return false;
+}
+
+void text_list_free(struct text_list *list)
+{
+	for (size_t i = 0; i < list->nr; i++)
+		free(list->item[i]);
+	free(list->item);
+	*list = (struct text_list){ 0 };
+}
+
+FILE *stream_open(struct stream *stream)
+{
+	stream->out = need(open_memstream(&stream->text, &stream->len));
+	return stream->out;
+}
+
+char *stream_text(struct stream *stream)
+{
+	return need(fclose(stream->out) ? NULL : stream->text);
 }
 
 void message(const char *fmt, ...)
@@ -83,7 +113,7 @@ void message(const char *fmt, ...)
 
 bool complain(char *error)
 {
-	message("%s", error ? error : "out of memory");
+	message("%s", error);
 	free(error);
 	return false;
 }

@@ -6,6 +6,7 @@
 #ifndef KPOLICY_TOOLS_UTIL_H
 #define KPOLICY_TOOLS_UTIL_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -24,25 +25,45 @@ enum exit_code {
 void *xcalloc(size_t nr, size_t size);
 void *xrealloc(void *old, size_t nr, size_t size);
 char *xstrdup(const char *text);
+char *xstrndup(const char *text, size_t len);
+char *vformat(const char *fmt, va_list args) __attribute__((format(printf, 1, 0)));
 char *format(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/* A growing list of text lines. */
-struct lines {
-	char **line;
+/*
+ * Makes room for one more element in @array, of @nr elements of @size bytes. The capacity is the
+ * next power of two above @nr and is not stored.
+ */
+void *grow_array(void *array, size_t nr, size_t size);
+
+/* A growing list of strings. */
+struct text_list {
+	char **item;
 	size_t nr;
 };
 
-void lines_add(struct lines *lines, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-void lines_free(struct lines *lines);
+void text_list_add(struct text_list *list, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+bool text_list_has(const struct text_list *list, const char *item);
+void text_list_free(struct text_list *list);
 
 /* One line on standard error, headed by 'kpolicy: ', over any progress line. */
 void message(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-/*
- * The same for an error text that a function handed out, which is freed; NULL means that there was
- * no memory for it. Returns false, for 'return complain(error)'.
- */
+/* Prints and frees an error text that a function handed out. Returns false, for 'return'. */
 bool complain(char *error);
+
+/*
+ * A stream into memory. stream_text() closes it and returns what was written, to be freed. Both end
+ * the command when there is no memory.
+ */
+struct stream {
+	FILE *out;
+	char *text;
+	size_t len;
+};
+
+FILE *stream_open(struct stream *stream);
+char *stream_text(struct stream *stream);
 
 /*
  * Writes a file whole or not at all: @write fills a temporary file beside @path, which gets its

@@ -145,35 +145,35 @@ static int take_cli_option(struct command *c, const struct cli_option *o, struct
 		return ret;
 	switch (o->meaning) {
 	case DROP:
-		return text_list_add(
-			c->notes, WHERE ": --%s has no meaning in a comparison, dropped", o->name);
+		text_list_add(c->notes, WHERE ": --%s has no meaning in a comparison, dropped",
+			      o->name);
+		return 0;
 	case KEEP:
-		return text_list_add(c->args, w->value ? "--%s=%s" : "--%s", o->name, w->value);
+		text_list_add(c->args, w->value ? "--%s=%s" : "--%s", o->name, w->value);
+		return 0;
 	case SECTION:
-		return text_list_add(&c->sections, "%s", w->value);
+		text_list_add(&c->sections, "%s", w->value);
+		return 0;
 	case REFUSE:
 		break;
 	}
 	return text_error(c->error, EOPNOTSUPP, WHERE ": --%s is refused: %s", o->name, o->why);
 }
 
-static int set_string(char **string, const char *value)
+static void set_string(char **string, const char *value)
 {
-	char *copy = strdup(value);
+	char *old = *string;
 
-	if (!copy)
-		return -ENOMEM;
-	free(*string);
-	*string = copy;
-	return 0;
+	*string = xstrdup(value);
+	free(old);
 }
 
-static int begin_section(struct command *c, const char *name)
+static void begin_section(struct command *c, const char *name)
 {
 	c->in_section = true;
 	c->in_global = !strncmp(name, "global", strlen("global"));
 	fprintf(c->text, "[%s]\n", name);
-	return set_string(&c->engine, c->global_engine);
+	set_string(&c->engine, c->global_engine);
 }
 
 /* fio recognizes an engine's options once the engine has been named. */
@@ -210,18 +210,18 @@ static int take_job_option(struct command *c, struct word *w)
 				  WHERE ": '%s=%s' cannot be written in a job file, which knows no "
 					"quoting of ; # ${ $ncpus or blanks at the end",
 				  w->name, w->value);
-	if (is_name)
-		return begin_section(c, w->value);
-	if (!c->in_section) {
-		ret = begin_section(c, "global");
-		if (ret)
-			return ret;
-	}
-	fprintf(c->text, w->value ? "%s=%s\n" : "%s\n", w->name, w->value);
-	if (!is_engine)
+	if (is_name) {
+		begin_section(c, w->value);
 		return 0;
-	ret = set_string(&c->engine, w->value);
-	return !ret && c->in_global ? set_string(&c->global_engine, w->value) : ret;
+	}
+	if (!c->in_section)
+		begin_section(c, "global");
+	fprintf(c->text, w->value ? "%s=%s\n" : "%s\n", w->name, w->value);
+	if (is_engine)
+		set_string(&c->engine, w->value);
+	if (is_engine && c->in_global)
+		set_string(&c->global_engine, w->value);
+	return 0;
 }
 
 static int take_job_file(struct command *c, const char *path)
@@ -299,19 +299,14 @@ static int keep_sections(struct jobfile *jf, const struct text_list *names, char
 /* Reads the words into *@text, to be freed by the caller. */
 static int words_to_text(struct command *c, char **text)
 {
-	size_t size;
-	int ret = set_string(&c->engine, "psync");
+	struct stream stream;
+	int ret;
 
-	if (!ret)
-		ret = set_string(&c->global_engine, "psync");
-	if (ret)
-		return ret;
-	c->text = open_memstream(text, &size);
-	if (!c->text)
-		return -ENOMEM;
+	c->engine = xstrdup("psync");
+	c->global_engine = xstrdup("psync");
+	c->text = stream_open(&stream);
 	ret = take_words(c);
-	if (fclose(c->text) && !ret)
-		ret = -ENOMEM;
+	*text = stream_text(&stream);
 	return ret;
 }
 

@@ -25,7 +25,7 @@ int fioinfo_option(const char *fio, const char *key);
 /*
  * Appends the names of the options of @engine (a name, or the path of an external engine) to
  * @names. Falls back on a table when @fio does not run or was built without the engine. Returns 0;
- * -ENOENT when neither knows it; -ENOMEM.
+ * -ENOENT when neither knows it.
  */
 int fioinfo_engine_options(const char *fio, const char *engine, struct text_list *names);
 

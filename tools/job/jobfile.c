@@ -16,7 +16,6 @@
 #define NAME_MAX_LEN	  254
 #define FILE_MAX_LEN	  (16 << 20)
 #define INCLUDE_DEPTH_MAX 32
-#define CONTEXT_LINES	  3
 
 /* One file, or one included file, being read. */
 struct reader {
@@ -62,63 +61,44 @@ static char *strip(const char *line)
 	len = strcspn(line, ";#");
 	while (len > 1 && is_blank(line[len - 1]))
 		len--;
-	return strndup(line, len);
+	return xstrndup(line, len);
 }
 
 /* Sets key and value of @l from option @text, as fio sees them. */
-static int split_option(struct jobfile_line *l, const char *text)
+static void split_option(struct jobfile_line *l, const char *text)
 {
-	char *option = subst_expand(text), *equals;
+	char *option = subst_expand(text), *equals = strchr(option, '=');
 
-	if (!option)
-		return -ENOMEM;
-	equals = strchr(option, '=');
 	if (equals) {
 		*equals = '\0';
-		l->value = strdup(equals + 1);
+		l->value = xstrdup(equals + 1);
 	}
 	l->key = strip(option);
 	free(option);
-	return l->key && (l->value || !equals) ? 0 : -ENOMEM;
 }
 
 /* Fills an empty line; @stripped is the option in it or NULL. */
-static int init_line(struct jobfile_line *l, const char *text, const char *stripped)
+static void init_line(struct jobfile_line *l, const char *text, const char *stripped)
 {
-	int ret;
-
-	l->text = strdup(text);
-	ret = l->text ? 0 : -ENOMEM;
-	if (!ret && stripped)
-		ret = split_option(l, stripped);
-	if (ret) {
-		free_line(l);
-		*l = (struct jobfile_line){ 0 };
-	}
-	return ret;
+	l->text = xstrdup(text);
+	if (stripped)
+		split_option(l, stripped);
 }
 
-static int add_line(struct jobfile_section *s, size_t at, const struct jobfile_line *l)
+static void add_line(struct jobfile_section *s, size_t at, const struct jobfile_line *l)
 {
-	struct jobfile_line *lines = text_grow(s->lines, s->nr_lines, sizeof(*lines));
-
-	if (!lines)
-		return -ENOMEM;
-	s->lines = lines;
-	memmove(lines + at + 1, lines + at, (s->nr_lines - at) * sizeof(*lines));
-	lines[at] = *l;
+	s->lines = grow_array(s->lines, s->nr_lines, sizeof(*s->lines));
+	memmove(s->lines + at + 1, s->lines + at, (s->nr_lines - at) * sizeof(*s->lines));
+	s->lines[at] = *l;
 	s->nr_lines++;
-	return 0;
 }
 
 static struct jobfile_section *add_section(struct jobfile *jf)
 {
-	struct jobfile_section *s = text_grow(jf->sections, jf->nr_sections, sizeof(*s));
+	struct jobfile_section *s;
 
-	if (!s)
-		return NULL;
-	jf->sections = s;
-	s += jf->nr_sections++;
+	jf->sections = grow_array(jf->sections, jf->nr_sections, sizeof(*s));
+	s = &jf->sections[jf->nr_sections++];
 	*s = (struct jobfile_section){ 0 };
 	return s;
 }
@@ -132,25 +112,17 @@ static int fail(const struct reader *r, int err, const char *reason, const char 
 }
 
 /* Takes @text as a line of the section that is being read. */
-static int take_line(struct reader *r, const char *text, const char *option)
+static void take_line(struct reader *r, const char *text, const char *option)
 {
 	struct jobfile *jf = r->jf;
 	struct jobfile_line l = { .file = r->name, .line = r->line };
 	struct jobfile_section *s;
-	int ret;
 
-	if (!jf->nr_sections && !add_section(jf))
-		return -ENOMEM;
+	if (!jf->nr_sections)
+		add_section(jf);
 	s = &jf->sections[jf->nr_sections - 1];
-	ret = init_line(&l, text, option);
-	if (ret)
-		return ret;
-	if (!r->depth)
-		l.origin = jf->original.nr;
-	ret = add_line(s, s->nr_lines, &l);
-	if (ret)
-		free_line(&l);
-	return ret;
+	init_line(&l, text, option);
+	add_line(s, s->nr_lines, &l);
 }
 
 /* fio takes all between the first bracket and the last character of the line for the name. */
@@ -166,16 +138,13 @@ static int take_header(struct reader *r, const char *text, const char *stripped)
 	if (len - 2 > NAME_MAX_LEN)
 		return fail(r, EINVAL, "fio cuts section names at 254 characters", "");
 	s = add_section(r->jf);
-	if (!s)
-		return -ENOMEM;
-	s->name = strndup(stripped + 1, len - 2);
-	if (!s->name)
-		return -ENOMEM;
+	s->name = xstrndup(stripped + 1, len - 2);
 	s->global = !strncmp(s->name, "global", strlen("global"));
 	s->file = r->name;
 	s->line = r->line;
 	r->in_section = true;
-	return take_line(r, text, NULL);
+	take_line(r, text, NULL);
+	return 0;
 }
 
 /* fio looks in the working directory first, then beside the file that includes. */
@@ -191,14 +160,10 @@ static int take_include(struct reader *r, const char *stripped)
 		return fail(r, EINVAL, "include names no file", "");
 	if (r->depth == INCLUDE_DEPTH_MAX)
 		return fail(r, ELOOP, "includes nest too deep, is there a loop?", name);
-	if (access(name, F_OK) && slash) {
-		if (asprintf(&path, "%.*s%s", (int)(slash + 1 - r->name), r->name, name) < 0)
-			return -ENOMEM;
-	} else {
-		path = strdup(name);
-	}
-	if (!path)
-		return -ENOMEM;
+	if (access(name, F_OK) && slash)
+		path = format("%.*s%s", (int)(slash + 1 - r->name), r->name, name);
+	else
+		path = xstrdup(name);
 	if (access(path, R_OK))
 		ret = text_error_at(r->error, errno, r->name, r->line,
 				    "cannot read the included file '%s': %s", name,
@@ -215,7 +180,8 @@ static int take_option(struct reader *r, const char *text, const char *stripped)
 		return fail(r, EINVAL, "option outside of a [section]", stripped);
 	if (!strncmp(stripped, "include", strlen("include")))
 		return take_include(r, stripped);
-	return take_line(r, text, stripped);
+	take_line(r, text, stripped);
+	return 0;
 }
 
 static int take(struct reader *r, const char *text)
@@ -227,19 +193,21 @@ static int take(struct reader *r, const char *text)
 
 	if (strlen(text) > LINE_MAX_LEN)
 		return fail(r, EINVAL, "fio cuts lines at 8191 characters, this one is longer", "");
-	if (!r->depth) {
-		ret = text_list_add(&r->jf->original, "%s", text);
-		if (ret)
-			return ret;
+	if (is_comment(text)) {
+		take_line(r, text, NULL);
+		return 0;
 	}
-	if (is_comment(text))
-		return take_line(r, text, NULL);
 	stripped = strip(text);
-	if (!stripped)
-		return -ENOMEM;
 	ret = *stripped == '[' ? take_header(r, text, stripped) : take_option(r, text, stripped);
 	free(stripped);
 	return ret;
+}
+
+static struct jobfile_line *last_line(struct jobfile *jf)
+{
+	struct jobfile_section *s = &jf->sections[jf->nr_sections - 1];
+
+	return &s->lines[s->nr_lines - 1];
 }
 
 /* Lets @r read @text, which is taken apart. */
@@ -247,19 +215,18 @@ static int parse_into(struct reader *r, const char *name, char *text)
 {
 	struct text_list *names = &r->jf->names;
 	char *line;
-	int ret = text_list_add(names, "%s", name);
+	int ret = 0;
 
-	if (ret)
-		return ret;
+	text_list_add(names, "%s", name);
 	r->name = names->item[names->nr - 1];
 	r->in_section = r->depth;
 
 	while (!ret && (line = strsep(&text, "\n"))) {
 		if (!text && !*line) /* the newline was the last character */
 			break;
-		if (!r->depth)
-			r->jf->no_newline = !text;
 		ret = take(r, line);
+		if (!ret && !text && !r->depth)
+			last_line(r->jf)->unended = true;
 	}
 	return ret;
 }
@@ -282,18 +249,24 @@ static int slurp(int fd, const char *path, char **text, char **error)
 				  path);
 	if (st.st_size > FILE_MAX_LEN)
 		return text_error(error, EFBIG, "%s: too large for a job file", path);
-	*text = malloc(st.st_size + 1);
-	if (!*text)
-		return -ENOMEM;
+	*text = xcalloc(st.st_size + 1, 1);
 	while ((got = read(fd, *text + len, st.st_size - len)) > 0)
 		len += got;
-	(*text)[len] = '\0';
 	if (got < 0)
 		return text_error(error, errno, "%s: %s", path, strerror(errno));
 	if (strlen(*text) < len)
 		return text_error(error, EINVAL, "%s: holds a NUL byte, so it is no job file",
 				  path);
 	return 0;
+}
+
+/* A job file may follow the jobs of a command line. */
+static void add_text(struct jobfile *jf, const char *text)
+{
+	char *all = format("%s%s", jf->text ? jf->text : "", text);
+
+	free(jf->text);
+	jf->text = all;
 }
 
 static int read_into(struct jobfile *jf, const char *path, unsigned int depth, char **error)
@@ -308,6 +281,8 @@ static int read_into(struct jobfile *jf, const char *path, unsigned int depth, c
 		return text_error(error, errno, "%s: %s", path, strerror(errno));
 	ret = slurp(fd, path, &text, error);
 	close(fd);
+	if (!ret && !depth)
+		add_text(jf, text);
 	if (!ret)
 		ret = parse_into(&r, path, text);
 	free(text);
@@ -328,12 +303,11 @@ int jobfile_parse(struct jobfile *jf, const char *name, bool numbered, const cha
 		  char **error)
 {
 	struct reader r = { .jf = jf, .numbered = numbered, .error = error };
-	char *copy = strdup(text);
+	char *copy = xstrdup(text);
 	int ret;
 
 	*error = NULL;
-	if (!copy)
-		return -ENOMEM;
+	add_text(jf, text);
 	ret = parse_into(&r, name, copy);
 	free(copy);
 	return ret;
@@ -353,7 +327,7 @@ void jobfile_free(struct jobfile *jf)
 		free_section(&jf->sections[i]);
 	free(jf->sections);
 	text_list_free(&jf->names);
-	text_list_free(&jf->original);
+	free(jf->text);
 	*jf = (struct jobfile){ 0 };
 }
 
@@ -398,32 +372,25 @@ const char *jobfile_value(const struct jobfile *jf, size_t index, const char *na
 
 /* --- changing --------------------------------------------------------------------------------- */
 
-int jobfile_insert(struct jobfile_section *s, size_t at, const char *text)
+void jobfile_insert(struct jobfile_section *s, size_t at, const char *key, const char *value)
 {
 	struct jobfile_line l = { .file = s->file, .line = s->line };
-	int ret = init_line(&l, text, text);
+	char *text = format("%s=%s", key, value);
 
-	if (!ret)
-		ret = add_line(s, at, &l);
-	if (ret)
-		free_line(&l);
-	return ret;
+	init_line(&l, text, text);
+	add_line(s, at, &l);
+	free(text);
 }
 
-int jobfile_replace(struct jobfile_line *l, const char *text)
+void jobfile_replace(struct jobfile_line *l, const char *value)
 {
-	struct jobfile_line new = { 0 };
-	int ret = init_line(&new, text, text);
+	struct jobfile_line new = { .file = l->file, .line = l->line };
+	char *text = format("%s=%s", fioinfo_name(l->key), value);
 
-	if (ret)
-		return ret;
-	new.file = l->file;
-	new.line = l->line;
-	new.origin = l->origin;
-	new.changed = true;
+	init_line(&new, text, text);
+	free(text);
 	free_line(l);
 	*l = new;
-	return 0;
 }
 
 void jobfile_remove_line(struct jobfile_section *s, size_t at)
@@ -441,19 +408,13 @@ void jobfile_remove_section(struct jobfile *jf, size_t index)
 		(jf->nr_sections - index) * sizeof(*jf->sections));
 }
 
-int jobfile_append(struct jobfile_section *s, const char *key, const char *value)
+void jobfile_append(struct jobfile_section *s, const char *key, const char *value)
 {
 	size_t at = s->nr_lines;
-	char *text;
-	int ret;
 
 	while (at > 1 && !s->lines[at - 1].key)
 		at--;
-	if (asprintf(&text, "%s=%s", key, value) < 0)
-		return -ENOMEM;
-	ret = jobfile_insert(s, at, text);
-	free(text);
-	return ret;
+	jobfile_insert(s, at, key, value);
 }
 
 bool jobfile_can_write(const char *value)
@@ -467,21 +428,12 @@ bool jobfile_can_write(const char *value)
 
 /* --- writing ---------------------------------------------------------------------------------- */
 
-/* The last line of the whole keeps the missing newline of the original, if it still is its last. */
-bool jobfile_lacks_newline(const struct jobfile *jf, const struct jobfile_line *l)
-{
-	return jf->no_newline && l->origin == jf->original.nr && !l->changed;
-}
-
 char *jobfile_text(const struct jobfile *jf)
 {
 	const struct jobfile_line *previous = NULL;
-	char *text = NULL;
-	size_t size;
-	FILE *out = open_memstream(&text, &size);
+	struct stream stream;
+	FILE *out = stream_open(&stream);
 
-	if (!out)
-		return NULL;
 	for (size_t i = 0; i < jf->nr_sections; i++) {
 		const struct jobfile_section *s = &jf->sections[i];
 
@@ -492,11 +444,7 @@ char *jobfile_text(const struct jobfile *jf)
 			fputs(previous->text, out);
 		}
 	}
-	if (previous && !jobfile_lacks_newline(jf, previous))
+	if (previous && !previous->unended)
 		fputc('\n', out);
-	if (fclose(out)) {
-		free(text);
-		return NULL;
-	}
-	return text;
+	return stream_text(&stream);
 }

@@ -19,8 +19,7 @@ struct jobfile_line {
 	char *value;	   /* as fio sees it, words replaced; NULL: the key stands alone */
 	const char *file;  /* where its author wrote it */
 	unsigned int line; /* 0: it has no number */
-	size_t origin;	   /* line of the original, from 1; 0: it is not in it */
-	bool changed;	   /* replaces that line */
+	bool unended;	   /* the original ends here, without a newline */
 };
 
 struct jobfile_section {
@@ -35,9 +34,8 @@ struct jobfile_section {
 struct jobfile {
 	struct jobfile_section *sections;
 	size_t nr_sections;
-	struct text_list names;	   /* of the files read */
-	struct text_list original; /* lines of the file as it was */
-	bool no_newline;	   /* its last line had none */
+	struct text_list names; /* of the files read */
+	char *text;		/* the file as it was read */
 };
 
 /*
@@ -46,7 +44,7 @@ struct jobfile {
  *
  * Returns 0 or -errno with *@error set to one line: what open() and read() report, -EINVAL for what
  * fio would not read either, -EOPNOTSUPP for standard input and pipes (each variant reads the file
- * again), -ENOMEM. @jf must start zeroed and be freed on failure too.
+ * again). @jf must start zeroed and be freed on failure too.
  */
 int jobfile_read(struct jobfile *jf, const char *path, char **error);
 int jobfile_parse(struct jobfile *jf, const char *name, bool numbered, const char *text,
@@ -70,30 +68,21 @@ struct jobfile_line *jobfile_effective(const struct jobfile *jf, size_t index, c
 const char *jobfile_value(const struct jobfile *jf, size_t index, const char *name);
 
 /*
- * Changes of one line. @text becomes the line; it has to be a key, or "key=value" with
- * jobfile_can_write(value). Return 0 or -ENOMEM. Pointers to lines of the section become stale.
+ * Changes of one line, which becomes "key=value"; jobfile_can_write(value) must hold. Pointers to
+ * lines of the section become stale. jobfile_replace() keeps the key under fio's own name for it.
  */
-int jobfile_insert(struct jobfile_section *s, size_t at, const char *text);
-int jobfile_replace(struct jobfile_line *l, const char *text);
+void jobfile_insert(struct jobfile_section *s, size_t at, const char *key, const char *value);
+void jobfile_replace(struct jobfile_line *l, const char *value);
 void jobfile_remove_line(struct jobfile_section *s, size_t at);
 void jobfile_remove_section(struct jobfile *jf, size_t index);
 
 /* Adds "key=value" behind the section's last option, where it has the last word. */
-int jobfile_append(struct jobfile_section *s, const char *key, const char *value);
+void jobfile_append(struct jobfile_section *s, const char *key, const char *value);
 
 /* Whether a job file can hold @value literally: there is no quoting in fio. */
 bool jobfile_can_write(const char *value);
 
-/* The whole as text, or NULL when memory is short. */
+/* The whole as text, to be freed. */
 char *jobfile_text(const struct jobfile *jf);
-
-/* The last line of the original keeps its missing newline while it stays the last. */
-bool jobfile_lacks_newline(const struct jobfile *jf, const struct jobfile_line *l);
-
-/*
- * jobdiff.c: prints the unified difference between the original and the present state, nothing
- * when there is none. Returns 0 or -ENOMEM.
- */
-int jobfile_diff(FILE *out, const struct jobfile *jf, const char *old_name, const char *new_name);
 
 #endif

@@ -80,11 +80,6 @@ static int each_line(const char *path, int (*fn)(char *line, dev_t dev, char **w
 	return ret;
 }
 
-static int found(char **why)
-{
-	return *why ? 1 : -ENOMEM;
-}
-
 /* "id parent major:minor root mountpoint options ... - type source options" */
 static int mount_line(char *line, dev_t dev, char **why)
 {
@@ -99,8 +94,8 @@ static int mount_line(char *line, dev_t dev, char **why)
 	/* file systems with device numbers of their own name the device as their source */
 	if (makedev(major, minor) != dev && !is_node(source, dev))
 		return 0;
-	text_format(why, "mounted on %s", where);
-	return found(why);
+	*why = format("mounted on %s", where);
+	return 1;
 }
 
 static int swap_line(char *line, dev_t dev, char **why)
@@ -109,8 +104,8 @@ static int swap_line(char *line, dev_t dev, char **why)
 
 	if (sscanf(line, "%4095s", path) != 1 || !is_node(path, dev))
 		return 0;
-	text_format(why, "used for swap");
-	return found(why);
+	*why = xstrdup("used for swap");
+	return 1;
 }
 
 static int check_holders(dev_t dev, const struct safety_roots *roots, char **why)
@@ -128,8 +123,8 @@ static int check_holders(dev_t dev, const struct safety_roots *roots, char **why
 	while (!ret && (entry = readdir(dir))) {
 		if (is_dots(entry->d_name))
 			continue;
-		text_format(why, "held by %s", entry->d_name);
-		ret = found(why);
+		*why = format("held by %s", entry->d_name);
+		ret = 1;
 	}
 	closedir(dir);
 	return ret;
@@ -151,8 +146,8 @@ static int check_btrfs_devices(const char *path, dev_t dev, char **why)
 	while (!ret && (entry = readdir(dir))) {
 		if (!read_dev(devices, entry->d_name, &member) || member != dev)
 			continue;
-		text_format(why, "part of a mounted btrfs");
-		ret = found(why);
+		*why = xstrdup("part of a mounted btrfs");
+		ret = 1;
 	}
 	closedir(dir);
 	return ret;
@@ -195,10 +190,8 @@ static int check_relative(dev_t dev, const char *what, const char *name,
 	char *reason = NULL;
 	int ret = check_one(dev, roots, &reason);
 
-	if (ret > 0) {
-		text_format(why, "%s %s is %s", what, name, reason);
-		ret = found(why);
-	}
+	if (ret)
+		*why = format("%s %s is %s", what, name, reason);
 	free(reason);
 	return ret;
 }
@@ -235,7 +228,7 @@ static int check_disk(const char *sys, const struct safety_roots *roots, char **
 		return 0;
 	real = realpath(sys, NULL);
 	if (!real)
-		return errno == ENOMEM ? -ENOMEM : 0;
+		return 0;
 	slash = strrchr(real, '/');
 	*slash = '\0';
 	if (read_dev(real, ".", &dev))
@@ -276,9 +269,7 @@ static int check_block(const char *path, dev_t dev, bool destructive,
 	char *reason;
 	int ret = safety_in_use(dev, roots, &reason);
 
-	if (ret < 0)
-		return ret;
-	if (ret > 0) {
+	if (ret) {
 		ret = text_error(why, EBUSY, "%s is in use, it will not be written: %s", path,
 				 reason);
 		free(reason);
@@ -343,7 +334,7 @@ static char *read_attribute(const char *dir, const char *name)
 char *safety_device(const char *path)
 {
 	char sys[PATH_MAX], partition[PATH_MAX + 16], disk[PATH_MAX + 16];
-	char *identity = NULL, *text;
+	char *identity = NULL;
 	struct stat st;
 
 	if (stat(path, &st) || !S_ISBLK(st.st_mode))
@@ -354,8 +345,8 @@ char *safety_device(const char *path)
 	snprintf(disk, sizeof(disk), "%s%s", sys, access(partition, F_OK) ? "" : "/..");
 	for (const char *const *name = identities; *name && !identity; name++)
 		identity = read_attribute(disk, *name);
-	text_format(&text, "%u:%u%s%s", major(st.st_rdev), minor(st.st_rdev), identity ? " " : "",
-		    identity ? identity : "");
+	char *text = format("%u:%u%s%s", major(st.st_rdev), minor(st.st_rdev), identity ? " " : "",
+			    identity ? identity : "");
 	free(identity);
 	return text;
 }

@@ -19,7 +19,7 @@ extern const struct safety_roots safety_system;
 /*
  * Whether block device @dev, one of its partitions or the disk it is a partition of is mounted,
  * swapped to or held (dm, md ...). Returns 1 with *@why set to one line, freed by the caller;
- * 0 when not; -ENOMEM.
+ * 0 when not.
  */
 int safety_in_use(dev_t dev, const struct safety_roots *roots, char **why);
 
@@ -27,7 +27,7 @@ int safety_in_use(dev_t dev, const struct safety_roots *roots, char **why);
  * Whether @path may be written. What does not exist yet and what is no device may.
  *
  * Returns 0; -EBUSY for a block device in use, whatever @destructive says; -EPERM for another
- * device without @destructive; *@why is one line then, freed by the caller. -ENOMEM.
+ * device without @destructive; *@why is one line then, freed by the caller.
  */
 int safety_check_write(const char *path, bool destructive, const struct safety_roots *roots,
 		       char **why);

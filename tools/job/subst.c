@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "subst.h"
+#include "util.h"
 
 /* A parse of whole-number arithmetic; depth bounds the recursion. */
 struct expression {
@@ -91,49 +92,37 @@ static char *calculate(char *option)
 	number = parse_sum(&e);
 	if (e.bad || *e.at)
 		return option;
-	if (asprintf(&result, "%.*s%lld", (int)(value + 1 - option), option, number) < 0)
-		result = NULL;
+	result = format("%.*s%lld", (int)(value + 1 - option), option, number);
 	free(option);
 	return result;
 }
 
 /* Writes the value of the variable named by the @len characters at @name. */
-static bool put_variable(FILE *out, const char *name, size_t len)
+static void put_variable(FILE *out, const char *name, size_t len)
 {
-	char *copy = strndup(name, len);
-	const char *value;
+	char *copy = xstrndup(name, len);
+	const char *value = getenv(copy);
 
-	if (!copy)
-		return false;
-	value = getenv(copy);
 	free(copy);
-	return fputs(value ? value : "", out) >= 0;
+	fputs(value ? value : "", out);
 }
 
 static char *expand_environment(const char *option)
 {
-	bool ok = true;
-	char *result = NULL;
-	size_t size;
-	FILE *out = open_memstream(&result, &size);
+	struct stream stream;
+	FILE *out = stream_open(&stream);
 
-	if (!out)
-		return NULL;
-	while (ok && *option) {
+	while (*option) {
 		const char *end = strncmp(option, "${", 2) ? NULL : strchr(option, '}');
 
 		if (end) {
-			ok = put_variable(out, option + 2, end - option - 2);
+			put_variable(out, option + 2, end - option - 2);
 			option = end + 1;
 		} else {
 			fputc(*option++, out);
 		}
 	}
-	if (fclose(out) || !ok) {
-		free(result);
-		return NULL;
-	}
-	return result;
+	return stream_text(&stream);
 }
 
 static long long page_size(void)
@@ -179,13 +168,12 @@ char *subst_expand(const char *option)
 	const struct keyword *keyword;
 	bool replaced = false;
 
-	while (text && (at = find_keyword(text, &keyword))) {
-		if (asprintf(&next, "%.*s%lld%s", (int)(at - text), text, keyword->value(),
-			     at + strlen(keyword->word)) < 0)
-			next = NULL;
+	while ((at = find_keyword(text, &keyword))) {
+		next = format("%.*s%lld%s", (int)(at - text), text, keyword->value(),
+			      at + strlen(keyword->word));
 		free(text);
 		text = next;
 		replaced = true;
 	}
-	return text && replaced ? calculate(text) : text;
+	return replaced ? calculate(text) : text;
 }

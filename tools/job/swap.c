@@ -4,10 +4,12 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "cmdline.h"
 #include "swap_internal.h"
+#include "spawn.h"
 
 bool swap_is_swapped(const struct swap *s, size_t i)
 {
@@ -29,21 +31,16 @@ bool swap_begins_group(const struct jobfile *jf, size_t i)
 	return swap_is_on(jf, i, "stonewall") || swap_is_on(jf, i, "new_group");
 }
 
-int swap_warn(struct swap *s, const char *file, unsigned int line, const char *fmt, ...)
+void swap_warn(struct swap *s, const char *file, unsigned int line, const char *fmt, ...)
 {
-	char *text;
 	va_list ap;
-	int ret = 0;
 
 	va_start(ap, fmt);
-	text_vformat_at(&text, file, line, fmt, ap);
+	char *text = text_vformat_at(file, line, fmt, ap);
 	va_end(ap);
-	if (!text)
-		return -ENOMEM;
 	if (!text_list_has(&s->warnings, text))
-		ret = text_list_add(&s->warnings, "%s", text);
+		text_list_add(&s->warnings, "%s", text);
 	free(text);
-	return ret;
 }
 
 static int read_input(struct swap *s, const struct swap_input *in)
@@ -66,13 +63,9 @@ static int check_has_job(struct swap *s, const struct swap_input *in)
 static int find_engine(struct swap *s)
 {
 	char *dir = realpath(s->opt->engine_dir, NULL);
-	int len = asprintf(&s->so_path, "%s/%s.so", dir ? dir : s->opt->engine_dir, s->v->engine);
 
+	s->so_path = format("%s/%s.so", dir ? dir : s->opt->engine_dir, s->v->engine);
 	free(dir);
-	if (len < 0) {
-		s->so_path = NULL;
-		return -ENOMEM;
-	}
 	if (!jobfile_can_write(s->so_path))
 		return text_error(s->error, EINVAL,
 				  "'%s' cannot be written in a job file; move the engines",
@@ -87,10 +80,10 @@ static int find_engine(struct swap *s)
 
 static int rewrite(struct swap *s)
 {
-	int ret = swap_find_engines(s);
+	int ret;
 
-	if (!ret)
-		ret = swap_sort_settings(s);
+	swap_find_engines(s);
+	ret = swap_sort_settings(s);
 	if (!ret && s->v->engine) {
 		ret = find_engine(s);
 		if (!ret)
@@ -99,12 +92,6 @@ static int rewrite(struct swap *s)
 	if (!ret)
 		ret = swap_override(s);
 	return ret ? ret : swap_refuse(s);
-}
-
-static int fill_result(struct swap *s, struct swap_result *result)
-{
-	result->text = jobfile_text(s->jf);
-	return result->text ? swap_describe(s, result) : -ENOMEM;
 }
 
 static void free_swap(struct swap *s)
@@ -136,16 +123,16 @@ int swap_job(const struct swap_input *in, const struct variant *v, const struct 
 
 	*error = NULL;
 	*result = (struct swap_result){ 0 };
-	s.jf = calloc(1, sizeof(*s.jf));
-	if (!s.jf)
-		return -ENOMEM;
+	s.jf = xcalloc(1, sizeof(*s.jf));
 	ret = read_input(&s, in);
 	if (!ret)
 		ret = check_has_job(&s, in);
 	if (!ret)
 		ret = rewrite(&s);
-	if (!ret)
-		ret = fill_result(&s, result);
+	if (!ret) {
+		result->text = jobfile_text(s.jf);
+		swap_describe(&s, result);
+	}
 	free_swap(&s);
 	hand_over(&s, result);
 	if (ret)
@@ -153,12 +140,37 @@ int swap_job(const struct swap_input *in, const struct variant *v, const struct 
 	return ret;
 }
 
+/* A descriptor, which a program that is started inherits, to a file that holds @text; -1: failed. */
+static int memory_file(const char *text)
+{
+	int fd = memfd_create("job file", 0);
+	size_t len = strlen(text);
+
+	if (fd >= 0 && write(fd, text, len) == (ssize_t)len && !lseek(fd, 0, SEEK_SET))
+		return fd;
+	close(fd);
+	return -1;
+}
+
 int swap_show(FILE *out, const struct swap_input *in, const struct swap_result *result)
 {
 	const char *name = in->path ? in->path : "command line";
-	int ret = jobfile_diff(out, result->jobfile, name, name);
+	int old = memory_file(result->jobfile->text), new = memory_file(result->text);
+	char *labels = format("--label=%s", name);
+	char *old_path = format("/dev/fd/%d", old), *new_path = format("/dev/fd/%d", new);
+	const char *const argv[] = { "diff", "-u", labels, labels, old_path, new_path, NULL };
+	char *text = NULL;
+	int ret = old < 0 || new < 0 ? -EIO : spawn_read(argv, &text);
 
-	return ret || !ferror(out) ? ret : -EIO;
+	if (ret == 1) /* they differ */
+		fputs(text, out);
+	free(text);
+	free(new_path);
+	free(old_path);
+	free(labels);
+	close(old);
+	close(new);
+	return ret < 0 ? ret : ferror(out) || ret > 1 ? -EIO : 0;
 }
 
 static void free_strings(char **strings, size_t nr)

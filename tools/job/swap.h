@@ -77,7 +77,7 @@ struct swap_result {
  * Returns 0, or -errno with *@error set to one line "FILE:LINE: reason" without newline, which the
  * caller frees: -ENOENT and the like when a file cannot be read, -EINVAL for what fio would not
  * take either, -EOPNOTSUPP for what the engine cannot do, -EPERM for what is refused without
- * --destructive, --allow-exec or with --strict, -EBUSY for a device in use, -ENOMEM.
+ * --destructive, --allow-exec or with --strict, -EBUSY for a device in use.
  * @result is empty then. May run @opt->fio; not to be called while SIGCHLD is ignored.
  */
 int swap_job(const struct swap_input *in, const struct variant *v, const struct swap_options *opt,

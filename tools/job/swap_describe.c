@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -62,21 +61,12 @@ static bool is_buffered(const struct jobfile *jf, size_t i)
 	}
 }
 
-static int find_fixed_ratio(const struct jobfile *jf, size_t i, char **text)
+static char *find_fixed_ratio(const struct jobfile *jf, size_t i)
 {
-	*text = NULL;
-	for (const char *const *option = fixed_ratio; *option; option++) {
-		const char *value = jobfile_value(jf, i, *option);
-
-		if (!swap_is_on(jf, i, *option))
-			continue;
-		if (asprintf(text, "%s=%s", *option, value) < 0) {
-			*text = NULL;
-			return -ENOMEM;
-		}
-		return 0;
-	}
-	return 0;
+	for (const char *const *option = fixed_ratio; *option; option++)
+		if (swap_is_on(jf, i, *option))
+			return format("%s=%s", *option, jobfile_value(jf, i, *option));
+	return NULL;
 }
 
 /* fio names a job by name= in its section, else by the section. */
@@ -84,7 +74,7 @@ static char *job_name(const struct jobfile_section *s)
 {
 	const struct jobfile_line *l = jobfile_own(s, "name");
 
-	return strdup(l && l->value && *l->value ? l->value : s->name);
+	return xstrdup(l && l->value && *l->value ? l->value : s->name);
 }
 
 /* A job that only writes reads it back when all is written; one that also reads does so meanwhile. */
@@ -98,7 +88,7 @@ static bool verifies_afterwards(const struct jobfile *jf, size_t i)
 	return strncmp(rw, "readwrite", 9) && (!do_verify || swap_is_on(jf, i, "do_verify"));
 }
 
-static int describe(struct swap *s, size_t i, struct swap_job *job)
+static void describe(struct swap *s, size_t i, struct swap_job *job)
 {
 	const struct jobfile *jf = s->jf;
 	const struct jobfile_section *section = &jf->sections[i];
@@ -110,7 +100,7 @@ static int describe(struct swap *s, size_t i, struct swap_job *job)
 	job->line = section->line;
 	job->storage = s->engines[i].backend;
 	job->swapped = swap_is_swapped(s, i);
-	job->old_engine = strdup(s->engines[i].name);
+	job->old_engine = xstrdup(s->engines[i].name);
 	job->buffered = is_buffered(jf, i);
 	job->fixed_work = !(swap_is_on(jf, i, "time_based") && runtime);
 	job->phases = verifies_afterwards(jf, i);
@@ -119,19 +109,14 @@ static int describe(struct swap *s, size_t i, struct swap_job *job)
 		job->us = runtime + microseconds(jobfile_value(jf, i, "ramp_time")) +
 			  microseconds(jobfile_value(jf, i, "startdelay"));
 	if (after && *after)
-		job->after = strdup(after);
-	if (!job->name || !job->old_engine || (after && *after && !job->after))
-		return -ENOMEM;
-	return find_fixed_ratio(jf, i, &job->ratio_one);
+		job->after = xstrdup(after);
+	job->ratio_one = find_fixed_ratio(jf, i);
 }
 
-static int add_files(struct text_list *files, const struct text_list *paths)
+static void add_files(struct text_list *files, const struct text_list *paths)
 {
-	int ret = 0;
-
-	for (size_t k = 0; k < paths->nr && !ret; k++)
-		ret = text_list_add(files, "%s", paths->item[k]);
-	return ret;
+	for (size_t k = 0; k < paths->nr; k++)
+		text_list_add(files, "%s", paths->item[k]);
 }
 
 static int compare_names(const void *a, const void *b)
@@ -155,16 +140,13 @@ static void sort_files(struct text_list *files)
 	files->nr = nr;
 }
 
-int swap_describe(struct swap *s, struct swap_result *result)
+void swap_describe(struct swap *s, struct swap_result *result)
 {
 	struct text_list files = { 0 }, written = { 0 };
 	unsigned int group = 0;
-	int ret = 0;
 
-	result->jobs = calloc(s->jf->nr_sections, sizeof(*result->jobs));
-	if (!result->jobs)
-		return -ENOMEM;
-	for (size_t i = 0; i < s->jf->nr_sections && !ret; i++) {
+	result->jobs = xcalloc(s->jf->nr_sections, sizeof(*result->jobs));
+	for (size_t i = 0; i < s->jf->nr_sections; i++) {
 		struct targets t = { 0 };
 		struct swap_job *job;
 
@@ -174,14 +156,12 @@ int swap_describe(struct swap *s, struct swap_result *result)
 			group++;
 		job = &result->jobs[result->nr_jobs++];
 		job->group = group;
-		ret = describe(s, i, job);
-		if (!ret)
-			ret = targets_of(s->jf, i, &t);
+		describe(s, i, job);
+		targets_of(s->jf, i, &t);
 		job->writes = t.writes;
-		if (!ret)
-			ret = add_files(&files, &t.paths);
-		if (!ret && t.writes && !swap_writes_nothing(s, i)) {
-			ret = add_files(&written, &t.paths);
+		add_files(&files, &t.paths);
+		if (t.writes && !swap_writes_nothing(s, i)) {
+			add_files(&written, &t.paths);
 			result->writes_unknown |= t.unknown;
 		}
 		text_list_free(&t.paths);
@@ -192,5 +172,4 @@ int swap_describe(struct swap *s, struct swap_result *result)
 	sort_files(&written);
 	result->written = written.item;
 	result->nr_written = written.nr;
-	return ret;
 }

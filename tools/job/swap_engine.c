@@ -78,20 +78,16 @@ static size_t default_owner(const struct jobfile *jf, size_t job)
 	return job;
 }
 
-int swap_find_engines(struct swap *s)
+void swap_find_engines(struct swap *s)
 {
 	const struct jobfile *jf = s->jf;
 
-	s->engines = calloc(jf->nr_sections, sizeof(*s->engines));
-	if (!s->engines)
-		return -ENOMEM;
+	s->engines = xcalloc(jf->nr_sections, sizeof(*s->engines));
 	for (size_t i = 0; i < jf->nr_sections; i++) {
 		const struct jobfile_line *l = jobfile_effective(jf, i, "ioengine");
 		struct section_engine *e = &s->engines[i];
 
-		e->name = strdup(l && l->value ? l->value : DEFAULT_ENGINE);
-		if (!e->name)
-			return -ENOMEM;
+		e->name = xstrdup(l && l->value ? l->value : DEFAULT_ENGINE);
 		e->own = own_engine(e->name);
 		e->row = find_row(e->name);
 		if (e->row >= 0)
@@ -103,25 +99,22 @@ int swap_find_engines(struct swap *s)
 		if (!l && jobfile_is_job(&jf->sections[i]))
 			s->engines[default_owner(jf, i)].insert = true;
 	}
-	return 0;
 }
 
 static int drop_option(struct swap *s, size_t i, size_t at)
 {
 	const struct jobfile_line *l = &s->jf->sections[i].lines[at];
 	const char *old = s->engines[i].name;
-	int ret;
 
 	if (s->opt->strict)
 		return text_error_at(s->error, EPERM, l->file, l->line,
 				     "'%s' is an option of %s that %s has not; without "
 				     "--strict it is dropped",
 				     l->key, old, s->v->engine);
-	ret = swap_warn(s, l->file, l->line, "'%s' is an option of %s that %s has not, dropped",
-			l->key, old, s->v->engine);
-	if (!ret)
-		jobfile_remove_line(&s->jf->sections[i], at);
-	return ret;
+	swap_warn(s, l->file, l->line, "'%s' is an option of %s that %s has not, dropped", l->key,
+		  old, s->v->engine);
+	jobfile_remove_line(&s->jf->sections[i], at);
+	return 0;
 }
 
 int swap_load_options(struct swap *s, const char *engine)
@@ -205,67 +198,49 @@ static int drop_options(struct swap *s, size_t i)
 	return ret;
 }
 
-static int insert_setting(struct jobfile_section *section, size_t at, const char *key,
-			  const char *value)
-{
-	char *text;
-	int ret;
-
-	if (asprintf(&text, "%s=%s", key, value) < 0)
-		return -ENOMEM;
-	ret = jobfile_insert(section, at, text);
-	free(text);
-	return ret;
-}
-
 /* Writes the variant behind the ioengine line, at @at. */
-static int insert_variant(struct swap *s, size_t i, size_t at)
+static void insert_variant(struct swap *s, size_t i, size_t at)
 {
 	struct jobfile_section *section = &s->jf->sections[i];
-	int ret = 0;
 
-	for (size_t k = 0; k < s->nr_engine_settings && !ret; k++)
-		ret = insert_setting(section, at++, s->engine_settings[k]->key,
-				     s->engine_settings[k]->value);
+	for (size_t k = 0; k < s->nr_engine_settings; k++)
+		jobfile_insert(section, at++, s->engine_settings[k]->key,
+			       s->engine_settings[k]->value);
 	/* one of ours says itself what it is to run on */
-	if (!ret && !s->engines[i].own && !variant_setting(s->v, "backend"))
-		ret = insert_setting(section, at, "backend", s->engines[i].backend);
-	return ret;
+	if (!s->engines[i].own && !variant_setting(s->v, "backend"))
+		jobfile_insert(section, at, "backend", s->engines[i].backend);
 }
 
-/* Replaces the last ioengine line, which counts, and removes those it overruled; *@at is behind. */
-static int replace_ioengine(struct jobfile_section *section, const char *text, size_t *at)
+/* Replaces the last ioengine line, which counts, and removes those it overruled; returns behind. */
+static size_t replace_ioengine(struct jobfile_section *section, const char *engine)
 {
-	size_t k = jobfile_own(section, "ioengine") - section->lines;
-	int ret = jobfile_replace(&section->lines[k], text);
+	size_t k = jobfile_own(section, "ioengine") - section->lines, at = k + 1;
 
-	*at = k + 1;
+	jobfile_replace(&section->lines[k], engine);
 	while (k-- > 0)
 		if (jobfile_sets(&section->lines[k], "ioengine")) {
 			jobfile_remove_line(section, k);
-			(*at)--;
+			at--;
 		}
-	return ret;
+	return at;
 }
 
-static int exchange_section(struct swap *s, size_t i)
+static void exchange_section(struct swap *s, size_t i)
 {
 	struct jobfile_section *section = &s->jf->sections[i];
 	bool named = jobfile_own(section, "ioengine");
 	size_t at = 1; /* behind the header */
-	char *text;
-	int ret;
+	char *engine;
 
 	if (!named && !s->engines[i].insert)
-		return 0;
-	if (asprintf(&text, "ioengine=external:%s", s->so_path) < 0)
-		return -ENOMEM;
+		return;
+	engine = format("external:%s", s->so_path);
 	if (named)
-		ret = replace_ioengine(section, text, &at);
+		at = replace_ioengine(section, engine);
 	else
-		ret = jobfile_insert(section, at++, text);
-	free(text);
-	return ret ? ret : insert_variant(s, i, at);
+		jobfile_insert(section, at++, "ioengine", engine);
+	free(engine);
+	insert_variant(s, i, at);
 }
 
 static bool is_left_alone(const struct swap *s, size_t i, const char *engine)
@@ -274,41 +249,32 @@ static bool is_left_alone(const struct swap *s, size_t i, const char *engine)
 }
 
 /* One warning per engine, at its first job, that names all its jobs. */
-static int warn_left_alone(struct swap *s, size_t first)
+static void warn_left_alone(struct swap *s, size_t first)
 {
 	const struct section_engine *e = &s->engines[first];
-	char *jobs = NULL;
-	size_t size;
+	struct stream stream;
 	FILE *out;
-	int ret;
+	char *jobs;
 
 	for (size_t i = 0; i < first; i++)
 		if (is_left_alone(s, i, e->name))
-			return 0;
-	out = open_memstream(&jobs, &size);
-	if (!out)
-		return -ENOMEM;
+			return;
+	out = stream_open(&stream);
 	for (size_t i = first; i < s->jf->nr_sections; i++)
 		if (is_left_alone(s, i, e->name))
 			fprintf(out, " [%s]", s->jf->sections[i].name);
-	if (fclose(out)) {
-		free(jobs);
-		return -ENOMEM;
-	}
-	ret = swap_warn(s, e->file, e->line, "%s is no storage engine, left alone:%s", e->name,
-			jobs);
+	jobs = stream_text(&stream);
+	swap_warn(s, e->file, e->line, "%s is no storage engine, left alone:%s", e->name, jobs);
 	free(jobs);
-	return ret;
 }
 
-static int warn_unlike(struct swap *s, size_t i)
+static void warn_unlike(struct swap *s, size_t i)
 {
 	const struct section_engine *e = &s->engines[i];
 
-	if (e->row < 0 || !storage_engines[e->row].unlike)
-		return 0;
-	return swap_warn(s, e->file, e->line, "%s, %s, is exchanged with backend=%s", e->name,
-			 storage_engines[e->row].unlike, e->backend);
+	if (e->row >= 0 && storage_engines[e->row].unlike)
+		swap_warn(s, e->file, e->line, "%s, %s, is exchanged with backend=%s", e->name,
+			  storage_engines[e->row].unlike, e->backend);
 }
 
 static int nothing_to_exchange(struct swap *s)
@@ -335,13 +301,12 @@ int swap_exchange(struct swap *s)
 		if (!s->jf->sections[i].name)
 			continue;
 		if (s->engines[i].backend) {
-			ret = warn_unlike(s, i);
+			warn_unlike(s, i);
+			ret = drop_options(s, i);
 			if (!ret)
-				ret = drop_options(s, i);
-			if (!ret)
-				ret = exchange_section(s, i);
+				exchange_section(s, i);
 		} else if (jobfile_is_job(&s->jf->sections[i])) {
-			ret = warn_left_alone(s, i);
+			warn_left_alone(s, i);
 		}
 	}
 	return ret;

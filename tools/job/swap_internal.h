@@ -45,8 +45,8 @@ struct swap {
 /* Whether section @i runs under the variant's engine. */
 bool swap_is_swapped(const struct swap *s, size_t i);
 
-/* Adds a warning "FILE:LINE: ..." once. Returns 0 or -ENOMEM. */
-int swap_warn(struct swap *s, const char *file, unsigned int line, const char *fmt, ...)
+/* Adds a warning "FILE:LINE: ..." once. */
+void swap_warn(struct swap *s, const char *file, unsigned int line, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
 /* An option that switches something on: present without value, or with one other than 0. */
@@ -56,7 +56,7 @@ bool swap_is_on(const struct jobfile *jf, size_t i, const char *name);
 bool swap_begins_group(const struct jobfile *jf, size_t i);
 
 /* swap_engine.c: exchanges the engines. */
-int swap_find_engines(struct swap *s);
+void swap_find_engines(struct swap *s);
 int swap_exchange(struct swap *s);
 
 /* Fills @s->options with those of @engine, which has to last; asks fio only when it changes. */
@@ -73,6 +73,6 @@ int swap_refuse(struct swap *s);
 bool swap_writes_nothing(const struct swap *s, size_t i);
 
 /* swap_describe.c: fills jobs and files of @result. */
-int swap_describe(struct swap *s, struct swap_result *result);
+void swap_describe(struct swap *s, struct swap_result *result);
 
 #endif

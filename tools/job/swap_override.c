@@ -33,16 +33,11 @@ static const char *const log_options[] = {
 
 /* --- what there is to override ---------------------------------------------------------------- */
 
-static int add_override(struct swap *s, const char *key, const char *value, bool is_fio)
+static void add_override(struct swap *s, const char *key, const char *value, bool is_fio)
 {
-	struct override *grown = text_grow(s->overrides, s->nr_overrides, sizeof(*grown));
-
-	if (!grown)
-		return -ENOMEM;
-	s->overrides = grown;
-	grown[s->nr_overrides++] =
+	s->overrides = grow_array(s->overrides, s->nr_overrides, sizeof(*s->overrides));
+	s->overrides[s->nr_overrides++] =
 		(struct override){ .key = key, .value = value, .is_fio = is_fio };
-	return 0;
 }
 
 static int check_setting(struct swap *s, const struct setting *set)
@@ -75,35 +70,25 @@ static int sort_set(struct swap *s, const struct setting *set)
 	if (ret < 0)
 		return text_error(s->error, -ret, "cannot ask '%s' about option '%s': %s",
 				  s->opt->fio, set->key, strerror(-ret));
-	return add_override(s, set->key, set->value, ret != FIO_OPTION_NONE);
-}
-
-static int add_engine_setting(struct swap *s, const struct setting *set)
-{
-	const struct setting **grown;
-	int ret = check_setting(s, set);
-
-	if (ret)
-		return ret;
-	grown = text_grow(s->engine_settings, s->nr_engine_settings, sizeof(*grown));
-	if (!grown)
-		return -ENOMEM;
-	s->engine_settings = grown;
-	grown[s->nr_engine_settings++] = set;
+	add_override(s, set->key, set->value, ret != FIO_OPTION_NONE);
 	return 0;
 }
 
 /* Without a fio to ask, a variant's option is its engine's. */
 static int sort_variant_setting(struct swap *s, const struct setting *set)
 {
-	int ret = fioinfo_option(s->opt->fio, set->key);
+	int ret = check_setting(s, set);
 
-	if (ret == -ENOMEM)
+	if (ret)
 		return ret;
-	if (ret <= FIO_OPTION_NONE)
-		return add_engine_setting(s, set);
-	ret = check_setting(s, set);
-	return ret ? ret : add_override(s, set->key, set->value, true);
+	if (fioinfo_option(s->opt->fio, set->key) > FIO_OPTION_NONE) {
+		add_override(s, set->key, set->value, true);
+		return 0;
+	}
+	s->engine_settings =
+		grow_array(s->engine_settings, s->nr_engine_settings, sizeof(*s->engine_settings));
+	s->engine_settings[s->nr_engine_settings++] = set;
+	return 0;
 }
 
 int swap_sort_settings(struct swap *s)
@@ -116,7 +101,7 @@ int swap_sort_settings(struct swap *s)
 		ret = sort_variant_setting(s, &s->v->settings[i]);
 
 	if (!ret && s->opt->cpus)
-		ret = add_override(s, "cpus_allowed", s->opt->cpus, true);
+		add_override(s, "cpus_allowed", s->opt->cpus, true);
 	return ret;
 }
 
@@ -145,15 +130,15 @@ static void remove_overridden(struct jobfile_section *section, const char *name)
 			jobfile_remove_line(section, k);
 }
 
-/* The names of filename line @l that are not absolute, as fio writes lists; NULL without memory. */
+/* The names of filename line @l that are not absolute, as fio writes lists. */
 static char *relative_names(const struct jobfile_line *l)
 {
 	const char *value = l->value ? l->value : "";
-	char *copy = strdup(value + strspn(value, " \t\v\f")), *rest = copy, *name, *text = NULL;
-	size_t size;
-	FILE *out = copy ? open_memstream(&text, &size) : NULL;
+	char *copy = xstrdup(value + strspn(value, " \t\v\f")), *rest = copy, *name;
+	struct stream stream;
+	FILE *out = stream_open(&stream);
 
-	while (out && (name = text_next_path(&rest))) {
+	while ((name = text_next_path(&rest))) {
 		if (*name == '/')
 			continue;
 		if (ftell(out) > 0)
@@ -162,18 +147,13 @@ static char *relative_names(const struct jobfile_line *l)
 			fprintf(out, "%s%c", *name == ':' ? "\\" : "", *name);
 	}
 	free(copy);
-	if (!out || !fclose(out))
-		return text;
-	free(text);
-	return NULL;
+	return stream_text(&stream);
 }
 
 static int replace_names(struct swap *s, struct jobfile_section *section, size_t k,
 			 const char *names)
 {
 	struct jobfile_line *l = &section->lines[k];
-	char *text;
-	int ret;
 
 	if (!*names) {
 		jobfile_remove_line(section, k);
@@ -183,11 +163,8 @@ static int replace_names(struct swap *s, struct jobfile_section *section, size_t
 		return text_error_at(s->error, EINVAL, l->file, l->line,
 				     "'%s=%s' cannot be written again without its absolute paths",
 				     l->key, l->value);
-	if (asprintf(&text, "filename=%s", names) < 0)
-		return -ENOMEM;
-	ret = jobfile_replace(l, text);
-	free(text);
-	return ret;
+	jobfile_replace(l, names);
+	return 0;
 }
 
 /* fio would look for an absolute filename below the directory: those go, item by item. */
@@ -203,7 +180,7 @@ static int drop_absolute_names(struct swap *s, struct jobfile_section *section)
 		    (l->value[strspn(l->value, " \t\v\f")] != '/' && !strstr(l->value, ":/")))
 			continue;
 		names = relative_names(l);
-		ret = names ? replace_names(s, section, k, names) : -ENOMEM;
+		ret = replace_names(s, section, k, names);
 		free(names);
 	}
 	return ret;
@@ -242,7 +219,8 @@ static int override_section(struct swap *s, size_t i, struct override *o)
 	if (ret || (!is_job && !(is_directory && jobfile_own(section, "filename"))))
 		return ret;
 	o->used |= is_job;
-	return jobfile_append(section, o->key, o->value);
+	jobfile_append(section, o->key, o->value);
+	return 0;
 }
 
 /* The first job that a comparison is about, for a message. */
@@ -263,11 +241,13 @@ static int check_used(struct swap *s, const struct override *o)
 
 	if (o->used)
 		return 0;
-	if (!s->v->engine)
-		return swap_warn(s, e->file, e->line,
-				 "%s has no option '%s', native runs without '%s=%s'; for the same "
-				 "device on both sides compare with ENGINE:none",
-				 e->name, o->key, o->key, o->value);
+	if (!s->v->engine) {
+		swap_warn(s, e->file, e->line,
+			  "%s has no option '%s', native runs without '%s=%s'; for the same "
+			  "device on both sides compare with ENGINE:none",
+			  e->name, o->key, o->key, o->value);
+		return 0;
+	}
 	return text_error(s->error, EINVAL, "'%s=%s': neither fio nor %s has an option '%s'",
 			  o->key, o->value, s->v->engine, o->key);
 }
@@ -276,27 +256,21 @@ static int check_used(struct swap *s, const struct override *o)
 static char *log_path(struct swap *s, size_t i, const char *value)
 {
 	const char *name = *value ? value : s->jf->sections[i].name;
-	char *path;
+	char *path = format("%s/%s", s->opt->run_dir, name);
 
-	if (asprintf(&path, "%s/%s", s->opt->run_dir, name) < 0)
-		return NULL;
 	for (char *c = path + strlen(s->opt->run_dir) + 1; *c; c++)
 		if (strchr("/;#$ \t", *c))
 			*c = '_';
 	return path;
 }
 
-static int redirect_log(struct swap *s, size_t i, const char *option, const char *value)
+static void redirect_log(struct swap *s, size_t i, const char *option, const char *value)
 {
 	char *path = log_path(s, i, value);
-	int ret = path ? 0 : -ENOMEM;
 
-	if (!ret)
-		remove_overridden(&s->jf->sections[i], option);
-	if (!ret)
-		ret = jobfile_append(&s->jf->sections[i], option, path);
+	remove_overridden(&s->jf->sections[i], option);
+	jobfile_append(&s->jf->sections[i], option, path);
 	free(path);
-	return ret;
 }
 
 /* A log that one job writes and another one replays has moved for both. */
@@ -312,66 +286,54 @@ static bool is_written(const struct swap *s, const char *log)
 }
 
 /* The reads first: they are recognized by the old names. */
-static int redirect_replays(struct swap *s)
+static void redirect_replays(struct swap *s)
 {
-	int ret = 0;
-
-	for (size_t i = 0; i < s->jf->nr_sections && !ret; i++) {
+	for (size_t i = 0; i < s->jf->nr_sections; i++) {
 		const char *log = jobfile_value(s->jf, i, "read_iolog");
-		char *copy;
 
-		if (!jobfile_is_job(&s->jf->sections[i]) || !log || !is_written(s, log))
-			continue;
-		copy = strdup(log);
-		ret = copy ? redirect_log(s, i, "read_iolog", copy) : -ENOMEM;
-		free(copy);
+		if (jobfile_is_job(&s->jf->sections[i]) && log && is_written(s, log))
+			redirect_log(s, i, "read_iolog", log);
 	}
-	return ret;
 }
 
-static int redirect_logs(struct swap *s, size_t i)
+static void redirect_logs(struct swap *s, size_t i)
 {
-	int ret = 0;
-
-	for (const char *const *option = log_options; *option && !ret; option++) {
+	for (const char *const *option = log_options; *option; option++) {
 		const char *value = jobfile_value(s->jf, i, *option);
-		char *copy = value ? strdup(value) : NULL;
 
 		if (value)
-			ret = copy ? redirect_log(s, i, *option, copy) : -ENOMEM;
-		free(copy);
+			redirect_log(s, i, *option, value);
 	}
-	return ret;
 }
 
 /* What verify leaves behind has no option of its own but a place on the command line. */
-static int redirect_state(struct swap *s)
+static void redirect_state(struct swap *s)
 {
 	for (size_t i = 0; i < s->jf->nr_sections; i++)
 		if (swap_is_on(s->jf, i, "verify_state_load")) {
 			const struct jobfile_line *l =
 				jobfile_effective(s->jf, i, "verify_state_load");
 
-			return swap_warn(s, l->file, l->line,
-					 "verify states are read and written where fio runs, so "
-					 "each run finds that of the one before");
+			swap_warn(s, l->file, l->line,
+				  "verify states are read and written where fio runs, so "
+				  "each run finds that of the one before");
+			return;
 		}
-	return text_list_add(&s->args, "--aux-path=%s", s->opt->run_dir);
+	text_list_add(&s->args, "--aux-path=%s", s->opt->run_dir);
 }
 
 static int redirect_all(struct swap *s)
 {
-	int ret;
-
 	if (!jobfile_can_write(s->opt->run_dir))
 		return text_error(s->error, EINVAL,
 				  "'%s' cannot be written in a job file; choose another directory",
 				  s->opt->run_dir);
-	ret = redirect_replays(s);
-	for (size_t i = 0; i < s->jf->nr_sections && !ret; i++)
+	redirect_replays(s);
+	for (size_t i = 0; i < s->jf->nr_sections; i++)
 		if (jobfile_is_job(&s->jf->sections[i]))
-			ret = redirect_logs(s, i);
-	return ret ? ret : redirect_state(s);
+			redirect_logs(s, i);
+	redirect_state(s);
+	return 0;
 }
 
 static bool is_storage(const struct swap *s, size_t i)
@@ -401,20 +363,17 @@ static size_t group_end(const struct swap *s, size_t i, bool *mixed)
  * With group_reporting fio gives one result for all jobs of a group: of a mixed one what the storage
  * jobs did could not be told from the rest. kpolicy adds the jobs up itself.
  */
-static int report_mixed_apart(struct swap *s)
+static void report_mixed_apart(struct swap *s)
 {
-	int ret = 0;
-
-	for (size_t i = 0, end; i < s->jf->nr_sections && !ret; i = end) {
+	for (size_t i = 0, end; i < s->jf->nr_sections; i = end) {
 		bool mixed;
 
 		end = group_end(s, i, &mixed);
-		for (size_t k = i; k < end && mixed && !ret; k++)
+		for (size_t k = i; k < end && mixed; k++)
 			if (jobfile_is_job(&s->jf->sections[k]) &&
 			    swap_is_on(s->jf, k, "group_reporting"))
-				ret = jobfile_append(&s->jf->sections[k], "group_reporting", "0");
+				jobfile_append(&s->jf->sections[k], "group_reporting", "0");
 	}
-	return ret;
 }
 
 int swap_override(struct swap *s)
@@ -428,6 +387,6 @@ int swap_override(struct swap *s)
 			ret = check_used(s, &s->overrides[k]);
 	}
 	if (!ret && !s->opt->show_only)
-		ret = report_mixed_apart(s);
+		report_mixed_apart(s);
 	return ret || !s->opt->run_dir ? ret : redirect_all(s);
 }

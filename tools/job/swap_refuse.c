@@ -28,12 +28,10 @@ static const char *const exec_options[] = { "exec_prerun", "exec_postrun", NULL 
 /* Refused for a run, mentioned when it is only shown. @reason is freed. */
 static int refuse_run(struct swap *s, int err, const struct jobfile_line *at, char *reason)
 {
-	int ret;
+	int ret = 0;
 
-	if (!reason)
-		return -ENOMEM;
 	if (s->opt->show_only)
-		ret = swap_warn(s, at->file, at->line, "a run would be refused: %s", reason);
+		swap_warn(s, at->file, at->line, "a run would be refused: %s", reason);
 	else
 		ret = text_error_at(s->error, err, at->file, at->line, "%s", reason);
 	free(reason);
@@ -42,11 +40,9 @@ static int refuse_run(struct swap *s, int err, const struct jobfile_line *at, ch
 
 static int refuse_exec(struct swap *s, const struct jobfile_line *at)
 {
-	char *reason;
-
-	text_format(&reason, "%s=%s runs a command; if it may, say --allow-exec", at->key,
-		    at->value ? at->value : "");
-	return refuse_run(s, EPERM, at, reason);
+	return refuse_run(s, EPERM, at,
+			  format("%s=%s runs a command; if it may, say --allow-exec", at->key,
+				 at->value ? at->value : ""));
 }
 
 static int check_exec(struct swap *s, size_t i)
@@ -121,10 +117,9 @@ static int check_paths(struct swap *s, size_t i, const struct targets *t)
 			ret = refuse_run(s, -err, at, why);
 	}
 	if (!ret && t->unknown && !s->opt->destructive) {
-		text_error(&why, 0,
-			   "the job may write to a block device that cannot be told from here; "
-			   "use replay_redirect, or say --destructive");
-		ret = refuse_run(s, EPERM, at, why);
+		ret = refuse_run(s, EPERM, at,
+				 xstrdup("the job may write to a block device that cannot be told "
+					 "from here; use replay_redirect, or say --destructive"));
 	}
 	return ret;
 }
@@ -147,13 +142,13 @@ bool swap_writes_nothing(const struct swap *s, size_t i)
 static int check_targets(struct swap *s, size_t i)
 {
 	struct targets t = { 0 };
-	int ret;
+	int ret = 0;
 
 	if (swap_writes_nothing(s, i))
 		return 0;
 
-	ret = targets_of(s->jf, i, &t);
-	if (!ret && t.writes)
+	targets_of(s->jf, i, &t);
+	if (t.writes)
 		ret = check_paths(s, i, &t);
 	text_list_free(&t.paths);
 	return ret;
@@ -179,11 +174,11 @@ static int check_within(struct swap *s, size_t i)
 {
 	const struct jobfile_line *at = target_line(s, i);
 	struct targets t = { 0 };
-	int ret;
+	int ret = 0;
 
 	if (!s->opt->target || is_null(s, i))
 		return 0;
-	ret = targets_of(s->jf, i, &t);
+	targets_of(s->jf, i, &t);
 	for (size_t k = 0; k < t.paths.nr && !ret; k++)
 		if (!is_within(t.paths.item[k], s->opt->target))
 			ret = text_error_at(s->error, EINVAL, at->file, at->line,

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,10 +22,10 @@ unsigned int targets_count(const struct jobfile *jf, size_t index, const char *n
 /* The directory that fio's clone number @jobnum gets: one of the list, in turn. */
 static char *pick_directory(const char *directories, unsigned int jobnum)
 {
-	char *copy = strdup(directories), *rest = copy, *directory = NULL;
+	char *copy = xstrdup(directories), *rest = copy, *directory = NULL;
 	unsigned int nr = 0;
 
-	while (copy && text_next_path(&rest))
+	while (text_next_path(&rest))
 		nr++;
 	if (nr) {
 		strcpy(copy, directories);
@@ -34,69 +33,57 @@ static char *pick_directory(const char *directories, unsigned int jobnum)
 		for (unsigned int i = 0; i <= jobnum % nr; i++)
 			directory = text_next_path(&rest);
 	}
-	directory = copy ? strdup(directory ? directory : "") : NULL;
+	directory = xstrdup(directory ? directory : "");
 	free(copy);
 	return directory;
 }
 
-static int add_in_directory(struct targets *t, const char *directories, unsigned int jobnum,
-			    const char *file)
+static void add_in_directory(struct targets *t, const char *directories, unsigned int jobnum,
+			     const char *file)
 {
-	char *directory;
-	int ret;
-
 	if (t->paths.nr == FILES_MAX) {
 		t->unknown = true;
-		return 0;
+	} else if (!directories || !*directories) {
+		text_list_add(&t->paths, "%s", file);
+	} else {
+		char *directory = pick_directory(directories, jobnum);
+
+		text_list_add(&t->paths, "%s/%s", directory, file);
+		free(directory);
 	}
-	if (!directories || !*directories)
-		return text_list_add(&t->paths, "%s", file);
-	directory = pick_directory(directories, jobnum);
-	ret = directory ? text_list_add(&t->paths, "%s/%s", directory, file) : -ENOMEM;
-	free(directory);
-	return ret;
 }
 
 /* The files of one filename= line; fio skips blanks at its front. */
-static int add_named(struct targets *t, const char *directories, const char *names)
+static void add_named(struct targets *t, const char *directories, const char *names)
 {
-	char *copy = strdup(names + strspn(names, " \t\v\f")), *rest = copy, *name;
-	int ret = copy ? 0 : -ENOMEM;
+	char *copy = xstrdup(names + strspn(names, " \t\v\f")), *rest = copy, *name;
 
-	while (!ret && (name = text_next_path(&rest)))
-		ret = add_in_directory(t, directories, 0, name);
+	while ((name = text_next_path(&rest)))
+		add_in_directory(t, directories, 0, name);
 	free(copy);
-	return ret;
 }
 
 /* fio adds up: the files of [global] stay when the job names its own. */
-static int add_all_named(struct targets *t, const struct jobfile *jf, size_t index)
+static void add_all_named(struct targets *t, const struct jobfile *jf, size_t index)
 {
-	int ret = 0;
-
-	for (size_t i = 0; i <= index && !ret; i++) {
+	for (size_t i = 0; i <= index; i++) {
 		const struct jobfile_section *s = &jf->sections[i];
 
 		if (!s->global && i != index)
 			continue;
-		for (size_t k = 0; k < s->nr_lines && !ret; k++)
+		for (size_t k = 0; k < s->nr_lines; k++)
 			if (jobfile_sets(&s->lines[k], "filename") && s->lines[k].value)
-				ret = add_named(t, jobfile_value(jf, i, "directory"),
-						s->lines[k].value);
+				add_named(t, jobfile_value(jf, i, "directory"), s->lines[k].value);
 	}
-	return ret;
 }
 
 /* One name from @format; fio replaces $jobname, $jobnum, $filenum, and $clientuid by nothing. */
 static char *format_name(const char *format, const char *jobname, unsigned int jobnum,
 			 unsigned int filenum)
 {
-	char *name = NULL;
-	size_t size;
-	FILE *out = open_memstream(&name, &size);
+	struct stream stream;
+	FILE *out = stream_open(&stream);
 
-	if (!out)
-		return NULL;
 	while (*format) {
 		if (!strncasecmp(format, "$jobname", 8)) {
 			fputs(jobname, out);
@@ -113,11 +100,7 @@ static char *format_name(const char *format, const char *jobname, unsigned int j
 			fputc(*format++, out);
 		}
 	}
-	if (fclose(out)) {
-		free(name);
-		return NULL;
-	}
-	return name;
+	return stream_text(&stream);
 }
 
 /* fio opens a job's name itself where that is something other than a regular file: [/dev/sdb] */
@@ -128,31 +111,31 @@ static bool names_a_device(const char *jobname)
 	return !lstat(jobname, &st) && !S_ISREG(st.st_mode);
 }
 
-static int add_generated(struct targets *t, const struct jobfile *jf, size_t index)
+static void add_generated(struct targets *t, const struct jobfile *jf, size_t index)
 {
 	unsigned int numjobs = targets_count(jf, index, "numjobs");
 	unsigned int nrfiles = targets_count(jf, index, "nrfiles");
 	const char *format = jobfile_value(jf, index, "filename_format");
 	const char *directories = jobfile_value(jf, index, "directory");
 	const char *jobname = jf->sections[index].name;
-	int ret = 0;
 
-	if (nrfiles == 1 && names_a_device(jobname))
-		return add_in_directory(t, directories, 0, jobname);
+	if (nrfiles == 1 && names_a_device(jobname)) {
+		add_in_directory(t, directories, 0, jobname);
+		return;
+	}
 	if (!format || !*format)
 		format = DEFAULT_FORMAT;
 	for (unsigned int i = 0; i < numjobs && !t->unknown; i++)
-		for (unsigned int k = 0; k < nrfiles && !t->unknown && !ret; k++) {
+		for (unsigned int k = 0; k < nrfiles && !t->unknown; k++) {
 			char *name = format_name(format, jobname, i, k);
 
-			ret = name ? add_in_directory(t, directories, i, name) : -ENOMEM;
+			add_in_directory(t, directories, i, name);
 			free(name);
 		}
-	return ret;
 }
 
 /* "[time] path action ...", the time since version 3. */
-static int take_log_line(struct targets *t, const char *directories, char *line, bool timed)
+static void take_log_line(struct targets *t, const char *directories, char *line, bool timed)
 {
 	char *path, *action;
 
@@ -161,51 +144,47 @@ static int take_log_line(struct targets *t, const char *directories, char *line,
 	path = strsep(&line, " \n");
 	action = strsep(&line, " \n");
 	if (!action)
-		return 0;
+		return;
 	t->writes |= !strcmp(action, "write") || !strcmp(action, "trim");
-	return strcmp(action, "add") ? 0 : add_in_directory(t, directories, 0, path);
+	if (!strcmp(action, "add"))
+		add_in_directory(t, directories, 0, path);
 }
 
 /* A log that fio replays names its own files. A binary one is not taken apart here. */
-static int add_logged(struct targets *t, const char *directories, const char *log)
+static void add_logged(struct targets *t, const char *directories, const char *log)
 {
 	FILE *in = fopen(log, "re");
 	unsigned int version = 0;
 	char *line = NULL;
 	size_t size = 0;
-	int ret = 0;
 
 	if (in && getline(&line, &size, in) > 0)
 		sscanf(line, "fio version %u iolog", &version);
 	t->unknown |= version < 2;
 	t->writes |= version < 2;
-	while (version >= 2 && !ret && getline(&line, &size, in) > 0)
-		ret = take_log_line(t, directories, line, version >= 3);
+	while (version >= 2 && getline(&line, &size, in) > 0)
+		take_log_line(t, directories, line, version >= 3);
 	free(line);
 	if (in)
 		fclose(in);
-	return ret;
 }
 
-static int add_replayed(struct targets *t, const struct jobfile *jf, size_t index, const char *logs)
+static void add_replayed(struct targets *t, const struct jobfile *jf, size_t index,
+			 const char *logs)
 {
 	const char *redirect = jobfile_value(jf, index, "replay_redirect");
 	const char *directories = jobfile_value(jf, index, "directory");
-	char *copy, *rest, *log;
-	int ret = 0;
+	char *copy = xstrdup(logs), *rest = copy, *log;
 
 	t->writes = false;
-	copy = rest = strdup(logs);
-	if (!copy)
-		return -ENOMEM;
-	while (!ret && (log = text_next_path(&rest)))
-		ret = add_logged(t, directories, log);
+	while ((log = text_next_path(&rest)))
+		add_logged(t, directories, log);
 	free(copy);
-	if (ret || !redirect || !*redirect)
-		return ret;
+	if (!redirect || !*redirect)
+		return;
 	text_list_free(&t->paths);
 	t->unknown = false;
-	return text_list_add(&t->paths, "%s", redirect);
+	text_list_add(&t->paths, "%s", redirect);
 }
 
 /* Everything but reads counts as writing: what fio does not know, it refuses itself. */
@@ -217,16 +196,16 @@ static bool rw_writes(const char *rw)
 	       strncmp(rw, "randread", len > 8 ? len : 8);
 }
 
-int targets_of(const struct jobfile *jf, size_t index, struct targets *t)
+void targets_of(const struct jobfile *jf, size_t index, struct targets *t)
 {
 	const char *log = jobfile_value(jf, index, "read_iolog");
-	int ret;
 
 	t->writes = rw_writes(jobfile_value(jf, index, "rw"));
-	if (log && *log)
-		return add_replayed(t, jf, index, log);
-	ret = add_all_named(t, jf, index);
-	if (!ret && !t->paths.nr && !jobfile_value(jf, index, "opendir"))
-		ret = add_generated(t, jf, index);
-	return ret;
+	if (log && *log) {
+		add_replayed(t, jf, index, log);
+		return;
+	}
+	add_all_named(t, jf, index);
+	if (!t->paths.nr && !jobfile_value(jf, index, "opendir"))
+		add_generated(t, jf, index);
 }

@@ -14,8 +14,8 @@ struct targets {
 	bool writes;  /* by rw=, or a replayed log has writes or trims */
 };
 
-/* Fills @t, zeroed, for the job in section @index. Returns 0 or -ENOMEM; free @t->paths. */
-int targets_of(const struct jobfile *jf, size_t index, struct targets *t);
+/* Fills @t, zeroed, for the job in section @index. Free @t->paths. */
+void targets_of(const struct jobfile *jf, size_t index, struct targets *t);
 
 /* numjobs, nrfiles and the like: the number in effect, at least 1, 1 when unset. */
 unsigned int targets_count(const struct jobfile *jf, size_t index, const char *name);

@@ -58,23 +58,11 @@ enum variant_path variant_path(const struct variant *v)
 	return v->engine ? engine_path[engine_index(v->engine)] : VARIANT_BOTH;
 }
 
-static int add_setting(struct variant *v, const char *key, size_t key_len, const char *value)
+static void add_setting(struct variant *v, const char *key, size_t key_len, const char *value)
 {
-	struct setting *grown = text_grow(v->settings, v->nr_settings, sizeof(*grown));
-	struct setting new;
-
-	if (!grown)
-		return -ENOMEM;
-	v->settings = grown;
-	new.key = strndup(key, key_len);
-	new.value = strdup(value);
-	if (!new.key || !new.value) {
-		free(new.key);
-		free(new.value);
-		return -ENOMEM;
-	}
-	grown[v->nr_settings++] = new;
-	return 0;
+	v->settings = grow_array(v->settings, v->nr_settings, sizeof(*v->settings));
+	v->settings[v->nr_settings++] =
+		(struct setting){ .key = xstrndup(key, key_len), .value = xstrdup(value) };
 }
 
 /* One item of the comma list; only the first may be a bare policy name. */
@@ -82,19 +70,22 @@ static int parse_item(struct variant *v, const char *item, char **error)
 {
 	const char *equals = strchr(item, '=');
 
-	if (!equals && *item && !v->nr_settings)
-		return add_setting(v, "policy", strlen("policy"), item);
+	if (!equals && *item && !v->nr_settings) {
+		add_setting(v, "policy", strlen("policy"), item);
+		return 0;
+	}
 	if (!equals || equals == item || !equals[1])
 		return text_error(error, EINVAL,
 				  "variant '%s': '%s' is not of the form option=value", v->text,
 				  item);
-	return add_setting(v, item, equals - item, equals + 1);
+	add_setting(v, item, equals - item, equals + 1);
+	return 0;
 }
 
 static int parse_items(struct variant *v, const char *list, char **error)
 {
-	char *copy = strdup(list), *rest = copy, *item;
-	int ret = copy ? 0 : -ENOMEM;
+	char *copy = xstrdup(list), *rest = copy, *item;
+	int ret = 0;
 
 	while (!ret && (item = strsep(&rest, ",")))
 		ret = parse_item(v, item, error);
@@ -147,14 +138,10 @@ static int parse(struct variant *v, const char *text, char **error)
 	const char *colon = strchrnul(text, ':');
 	int ret;
 
-	v->text = strdup(text);
-	if (!v->text)
-		return -ENOMEM;
+	v->text = xstrdup(text);
 	if (!strcmp(text, "native"))
 		return 0;
-	v->engine = strndup(text, colon - text);
-	if (!v->engine)
-		return -ENOMEM;
+	v->engine = xstrndup(text, colon - text);
 	ret = check_engine(v, error);
 	if (ret)
 		return ret;

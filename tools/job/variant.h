@@ -45,7 +45,7 @@ void variant_set_policies(variant_policies_fn *policies);
 /*
  * Parses @text into @v.
  *
- * Returns 0, or -EINVAL (no such engine or policy, not of the form above) or -ENOMEM. On failure
+ * Returns 0, or -EINVAL (no such engine or policy, not of the form above). On failure
  * @v is empty and *@error is one line without newline, to be freed by the caller (NULL when there
  * was no memory for it).
  */

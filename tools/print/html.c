@@ -27,14 +27,14 @@ struct page {
 	const char *svg; /* NULL: no picture */
 };
 
-static void put_list(FILE *to, const char *head, const struct lines *lines)
+static void put_list(FILE *to, const char *head, const struct text_list *lines)
 {
 	if (!lines->nr)
 		return;
 	fprintf(to, "<h2>%s</h2>\n<ul>\n", head);
 	for (size_t i = 0; i < lines->nr; i++) {
 		fputs("<li>", to);
-		html_escape(to, lines->line[i]);
+		html_escape(to, lines->item[i]);
 		fputs("</li>\n", to);
 	}
 	fputs("</ul>\n", to);
@@ -54,11 +54,11 @@ static void put_environment(FILE *to, const struct session *session)
 {
 	char *path = format("%s/environment.json", session->dir);
 	json_t *environment = json_load_file(path, 0, NULL);
-	struct lines lines = { 0 };
+	struct text_list lines = { 0 };
 
 	environment_lines(environment, &lines);
 	put_list(to, "Machine", &lines);
-	lines_free(&lines);
+	text_list_free(&lines);
 	json_decref(environment);
 	free(path);
 }
@@ -84,7 +84,7 @@ static void put_jobs(FILE *to, const struct session *session)
 
 static void put_head(FILE *to, const struct analysis *a)
 {
-	struct lines head = { 0 };
+	struct text_list head = { 0 };
 
 	fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
 	      "<meta name=\"viewport\" content=\"width=device-width\">\n<title>kpolicy: ",
@@ -96,10 +96,10 @@ static void put_head(FILE *to, const struct analysis *a)
 	report_head(a, &head);
 	for (size_t i = 0; i < head.nr; i++) {
 		fputs("<p>", to);
-		html_escape(to, head.line[i]);
+		html_escape(to, head.item[i]);
 		fputs("</p>\n", to);
 	}
-	lines_free(&head);
+	text_list_free(&head);
 }
 
 static int put_page(FILE *to, const void *arg)

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "plot.h"
-#include "run/run.h"
+#include "spawn.h"
 
 #define WIDTH	      900
 #define RATIO_ROW     34 /* pixels per interval */
@@ -91,22 +91,24 @@ static bool write_script(const struct plot *plot, const char *path, const char *
 static bool run_gnuplot(const char *script, const char *errors)
 {
 	const char *const argv[] = { "gnuplot", script, NULL };
-	int status = 0;
-	int ret = run_program(argv, NULL, errors, NULL, &status, NULL);
+	int fd = open(errors, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	struct spawn_end end;
+	int ret = spawn(argv, -1, fd, NULL, &end);
 
-	if (ret) {
-		message("no picture: gnuplot: %s", strerror(-ret));
-	} else if (WIFEXITED(status) && WEXITSTATUS(status) == 127) {
+	close(fd);
+	if (ret == -ENOENT) {
 		message("no picture: gnuplot is not there: install gnuplot-nox, or leave --plot "
 			"and --html");
-	} else if (status) {
+	} else if (ret) {
+		message("no picture: gnuplot: %s", strerror(-ret));
+	} else if (end.status) {
 		char *text = read_whole(errors, NULL);
 		const char *why = text ? text + strspn(text, " \n") : "";
 
 		message("no picture: gnuplot failed: %.*s", (int)strcspn(why, "\n"), why);
 		free(text);
 	}
-	return !ret && !status;
+	return !ret && !end.status;
 }
 
 bool plot_draw(const struct plot *plot, const char *path)

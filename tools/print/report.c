@@ -89,22 +89,22 @@ static char *group_text(const struct analysis *a, unsigned int group)
 
 /* ---- tables -------------------------------------------------------------------------------- */
 
-void report_head(const struct analysis *analysis, struct lines *lines)
+void report_head(const struct analysis *analysis, struct text_list *lines)
 {
 	const struct session *s = analysis->session;
 
-	lines_add(lines, "%s: %u round%s, %u runs, %s", s->title, analysis->rounds,
-		  analysis->rounds == 1 ? "" : "s", analysis->rounds * session_slots(s),
-		  s->fio_version);
+	text_list_add(lines, "%s: %u round%s, %u runs, %s", s->title, analysis->rounds,
+		      analysis->rounds == 1 ? "" : "s", analysis->rounds * session_slots(s),
+		      s->fio_version);
 	for (unsigned int group = 0; group < analysis->nr_groups; group++) {
 		double band = analysis_aa_band(analysis, group);
 		char *name = group_text(analysis, group);
 
 		if (!isnan(band))
-			lines_add(lines, "A/A%s%s: runs of %s differ by up to %.1f %%",
-				  analysis->nr_groups > 1 ? " in group " : "",
-				  analysis->nr_groups > 1 ? name : "", s->variants[0].text,
-				  band * 100);
+			text_list_add(lines, "A/A%s%s: runs of %s differ by up to %.1f %%",
+				      analysis->nr_groups > 1 ? " in group " : "",
+				      analysis->nr_groups > 1 ? name : "", s->variants[0].text,
+				      band * 100);
 		free(name);
 	}
 }
@@ -187,13 +187,13 @@ void report_figures(const struct analysis *analysis, struct table *table)
 
 /* ---- text and markdown --------------------------------------------------------------------- */
 
-static void print_list(FILE *to, const char *head, const struct lines *lines, bool markdown)
+static void print_list(FILE *to, const char *head, const struct text_list *lines, bool markdown)
 {
 	if (!lines->nr)
 		return;
 	fprintf(to, markdown ? "\n**%s**\n\n" : "\n%s\n", head);
 	for (size_t i = 0; i < lines->nr; i++)
-		fprintf(to, "%s%s\n", markdown ? "- " : "  ", lines->line[i]);
+		fprintf(to, "%s%s\n", markdown ? "- " : "  ", lines->item[i]);
 }
 
 static void print_table(const struct table *table, FILE *to, bool markdown)
@@ -209,14 +209,14 @@ static void print_table(const struct table *table, FILE *to, bool markdown)
 
 static void print_words(const struct analysis *a, FILE *to, bool markdown)
 {
-	struct lines head = { 0 };
+	struct text_list head = { 0 };
 	struct table verdicts, figures;
 
 	report_head(a, &head);
 	report_verdicts(a, &verdicts);
 	report_figures(a, &figures);
 	for (size_t i = 0; i < head.nr; i++)
-		fprintf(to, "%s%s\n", head.line[i], markdown ? "  " : "");
+		fprintf(to, "%s%s\n", head.item[i], markdown ? "  " : "");
 	print_table(&verdicts, to, markdown);
 	print_list(to, "Why", &a->explanations, markdown);
 	print_list(to, "Mind", &a->warnings, markdown);
@@ -224,7 +224,7 @@ static void print_words(const struct analysis *a, FILE *to, bool markdown)
 	print_table(&figures, to, markdown);
 	table_free(&verdicts);
 	table_free(&figures);
-	lines_free(&head);
+	text_list_free(&head);
 }
 
 /* ---- CSV ----------------------------------------------------------------------------------- */
@@ -280,12 +280,12 @@ static json_t *json_number(double value)
 	return isfinite(value) ? json_real(value) : json_null();
 }
 
-static json_t *json_lines(const struct lines *lines)
+static json_t *json_lines(const struct text_list *lines)
 {
 	json_t *array = json_array();
 
 	for (size_t i = 0; i < lines->nr; i++)
-		json_array_append_new(array, json_string(lines->line[i]));
+		json_array_append_new(array, json_string(lines->item[i]));
 	return array;
 }
 

@@ -24,7 +24,7 @@ json_t *report_json(const struct analysis *analysis);
 /*
  * The parts that the HTML page shows too. The caller frees the tables and lines.
  */
-void report_head(const struct analysis *analysis, struct lines *lines);
+void report_head(const struct analysis *analysis, struct text_list *lines);
 void report_verdicts(const struct analysis *analysis, struct table *table);
 void report_figures(const struct analysis *analysis, struct table *table);
 

@@ -212,28 +212,28 @@ json_t *environment_collect(const struct session *session)
 	collect_machine(env, session);
 	collect_engines(env, session);
 	for (size_t i = 0; i < session->files.nr; i++)
-		json_array_append_new(targets, collect_target(session->files.line[i]));
+		json_array_append_new(targets, collect_target(session->files.item[i]));
 	if (json_array_size(targets))
 		json_object_set(env, "targets", targets);
 	json_decref(targets);
 	return env;
 }
 
-static void add_lines(const json_t *object, const char *head, struct lines *lines)
+static void add_lines(const json_t *object, const char *head, struct text_list *lines)
 {
 	const char *key;
 	json_t *value;
 
 	json_object_foreach ((json_t *)object, key, value) {
 		if (json_is_string(value))
-			lines_add(lines, "%s%s: %s", head, key, json_string_value(value));
+			text_list_add(lines, "%s%s: %s", head, key, json_string_value(value));
 		else if (json_is_integer(value))
-			lines_add(lines, "%s%s: %lld", head, key,
-				  (long long)json_integer_value(value));
+			text_list_add(lines, "%s%s: %lld", head, key,
+				      (long long)json_integer_value(value));
 	}
 }
 
-void environment_lines(const json_t *environment, struct lines *lines)
+void environment_lines(const json_t *environment, struct text_list *lines)
 {
 	const json_t *targets = json_object_get(environment, "targets");
 

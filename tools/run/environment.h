@@ -15,7 +15,7 @@
 json_t *environment_collect(const struct session *session);
 
 /* The same as lines 'name: value', from what environment_collect() gave. */
-void environment_lines(const json_t *environment, struct lines *lines);
+void environment_lines(const json_t *environment, struct text_list *lines);
 
 /*
  * What of the machine is another than it was: one line with both values, for the caller to free, or

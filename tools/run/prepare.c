@@ -208,7 +208,7 @@ static bool check_like(const struct options *options, const struct candidate *c,
 	if (!reason)
 		return true;
 	if (options->force)
-		lines_add(&session->warnings, "not comparable: %s", reason);
+		text_list_add(&session->warnings, "not comparable: %s", reason);
 	else
 		message("%s, or say --force", reason);
 	free(reason);
@@ -217,19 +217,19 @@ static bool check_like(const struct options *options, const struct candidate *c,
 
 /* ---- filling the session ------------------------------------------------------------------- */
 
-static bool listed(const struct lines *lines, const char *line)
+static bool listed(const struct text_list *lines, const char *line)
 {
 	for (size_t i = 0; i < lines->nr; i++)
-		if (!strcmp(lines->line[i], line))
+		if (!strcmp(lines->item[i], line))
 			return true;
 	return false;
 }
 
-static void take_lines(struct lines *to, char *const *line, size_t nr)
+static void take_lines(struct text_list *to, char *const *line, size_t nr)
 {
 	for (size_t i = 0; i < nr; i++)
 		if (!listed(to, line[i]))
-			lines_add(to, "%s", line[i]);
+			text_list_add(to, "%s", line[i]);
 }
 
 /* Storage engines are what a comparison is about; a job file of others is taken as it is. */
@@ -400,8 +400,12 @@ bool compare_show(const struct options *options)
 	for (size_t i = 0; done && i < options->nr_variants; i++) {
 		for (size_t j = 0; j < c[i].swap.nr_warnings; j++)
 			message("%s: %s", c[i].variant.text, c[i].swap.warnings[j]);
-		if (swap_show(stdout, &options->input, &c[i].swap) || fflush(stdout)) {
-			message("cannot write the difference: %s", strerror(errno));
+		int ret = swap_show(stdout, &options->input, &c[i].swap);
+
+		if (!ret && fflush(stdout))
+			ret = -errno;
+		if (ret) {
+			message("cannot show the difference (by diff): %s", strerror(-ret));
 			done = false;
 		}
 	}

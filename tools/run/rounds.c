@@ -70,7 +70,7 @@ static void show_progress(void *arg)
 
 	if (p->quiet || !p->terminal)
 		return;
-	char *left = format_seconds(left_until_look(p, run_clock()));
+	char *left = format_seconds(left_until_look(p, spawn_clock()));
 	char *line =
 		p->round ? format("round %u of at most %u, run %u of %u, next look in %s: %s",
 				  p->round, p->max_rounds, p->slot + 1, p->slots, left, p->variant)
@@ -109,7 +109,7 @@ static void show_round(const struct progress *p, const struct analysis *a)
 static void settle_files(const struct session *session)
 {
 	for (size_t i = 0; i < session->files.nr; i++) {
-		int fd = open(session->files.line[i], O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+		int fd = open(session->files.item[i], O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 
 		if (fd < 0)
 			continue; /* fio is about to make it */
@@ -140,14 +140,14 @@ static void note_failure(struct loop *loop, unsigned int round, const char *vari
 	char *error = NULL;
 
 	if (round)
-		lines_add(&loop->session->failures, "round %u, %s: %s", round, variant, reason);
+		text_list_add(&loop->session->failures, "round %u, %s: %s", round, variant, reason);
 	else
-		lines_add(&loop->session->failures, "warm-up, %s: %s", variant, reason);
+		text_list_add(&loop->session->failures, "warm-up, %s: %s", variant, reason);
 	if (session_save(loop->session, &error))
 		message("%s", error);
 	free(error);
 	end_progress(&loop->progress);
-	message("%s", loop->session->failures.line[loop->session->failures.nr - 1]);
+	message("%s", loop->session->failures.item[loop->session->failures.nr - 1]);
 	free(reason);
 }
 
@@ -201,7 +201,7 @@ static int run_slot(struct loop *loop, unsigned int round, unsigned int slot)
 	unsigned int number = session_slot_variant(session, slot);
 	const struct session_variant *variant = &session->variants[number];
 	struct progress *p = &loop->progress;
-	struct run_watch watch = { time_limit(loop), show_progress, p };
+	struct spawn_watch watch = { time_limit(loop), show_progress, p };
 	char *job = session_job_path(session, number);
 	char *output = session_run_path(session, round, slot, "json");
 	char *cpu = session_run_path(session, round, slot, "cpu");
@@ -219,7 +219,7 @@ static int run_slot(struct loop *loop, unsigned int round, unsigned int slot)
 
 	p->round = round;
 	p->variant = variant->text;
-	p->started = run_clock();
+	p->started = spawn_clock();
 	show_progress(p);
 	unlink(stale);
 	settle_files(session);
@@ -314,7 +314,8 @@ static bool time_is_up(const struct loop *loop)
 {
 	double round = loop->progress.per_run * loop->progress.slots;
 
-	return loop->session->time > 0 && run_clock() - loop->started + round > loop->session->time;
+	return loop->session->time > 0 &&
+	       spawn_clock() - loop->started + round > loop->session->time;
 }
 
 /* The number of the next round: failed ones leave gaps. */
@@ -338,7 +339,7 @@ static unsigned int next_round(const struct session *session)
 static enum rounds_end nothing_measured(const struct loop *loop)
 {
 	const struct progress *p = &loop->progress;
-	double needed = (run_clock() - loop->started) + p->per_run * p->slots * JUDGE_MIN_ROUNDS;
+	double needed = (spawn_clock() - loop->started) + p->per_run * p->slots * JUDGE_MIN_ROUNDS;
 
 	end_progress(p);
 	message("--time %gs is over before one round of %u runs of %.1f s: give --time %.0fs or "
@@ -381,7 +382,7 @@ static enum rounds_end run_rounds(struct loop *loop)
 			return ROUNDS_PRECISE;
 		int ret = run_round(loop, round++);
 
-		if (ret == -EINTR || run_interrupted())
+		if (ret == -EINTR || spawn_interrupted())
 			return ROUNDS_INTERRUPTED;
 		if (ret == -EBUSY)
 			return ROUNDS_REFUSED;
@@ -410,7 +411,7 @@ enum rounds_end rounds_run(struct session *session, struct analysis *analysis, b
 			      .max_rounds = session->max_rounds },
 		.runs = xcalloc(slots, sizeof(*loop.runs)),
 		.counters = xcalloc(slots, sizeof(*loop.counters)),
-		.started = run_clock(),
+		.started = spawn_clock(),
 	};
 	session->fresh = false; /* what fio says is worth keeping */
 	int ret = warm_up(&loop);

@@ -135,10 +135,10 @@ int session_create(struct session *session, const char *dir, char **error)
 	return ret;
 }
 
-static void make_lines_utf8(struct lines *lines)
+static void make_lines_utf8(struct text_list *lines)
 {
 	for (size_t i = 0; i < lines->nr; i++)
-		make_utf8(lines->line[i]);
+		make_utf8(lines->item[i]);
 }
 
 void session_make_utf8(struct session *session)
@@ -204,9 +204,9 @@ void session_close(struct session *session)
 	free(session->engine_dir);
 	judge_looks_free(&session->looks);
 	written_free(&session->written);
-	lines_free(&session->files);
-	lines_free(&session->warnings);
-	lines_free(&session->failures);
+	text_list_free(&session->files);
+	text_list_free(&session->warnings);
+	text_list_free(&session->failures);
 	*session = (struct session){ 0 };
 }
 
@@ -299,9 +299,9 @@ static json_t *pack_session(const struct session *s)
 		json_text(s->engine_dir), "variants", variants, "jobs", jobs, "max_rounds",
 		(int)s->max_rounds, "precision", s->precision, "time", s->time, "timeout",
 		s->timeout, "keep_going", s->keep_going, "looks", pack_looks(&s->looks), "written",
-		written_pack(&s->written), "files", pack_lines(s->files.line, s->files.nr),
-		"warnings", pack_lines(s->warnings.line, s->warnings.nr), "failures",
-		pack_lines(s->failures.line, s->failures.nr));
+		written_pack(&s->written), "files", pack_lines(s->files.item, s->files.nr),
+		"warnings", pack_lines(s->warnings.item, s->warnings.nr), "failures",
+		pack_lines(s->failures.item, s->failures.nr));
 }
 
 int session_save(const struct session *session, char **error)
@@ -318,10 +318,10 @@ static char *take_text(const json_t *value)
 	return json_is_string(value) ? xstrdup(json_string_value(value)) : NULL;
 }
 
-static void take_lines(const json_t *array, struct lines *lines)
+static void take_lines(const json_t *array, struct text_list *lines)
 {
 	for (size_t i = 0; i < json_array_size(array); i++)
-		lines_add(lines, "%s", json_string_value(json_array_get(array, i)));
+		text_list_add(lines, "%s", json_string_value(json_array_get(array, i)));
 }
 
 static void take_variant(const json_t *value, struct session_variant *v)

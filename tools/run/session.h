@@ -63,11 +63,11 @@ struct session {
 	double timeout;	  /* seconds that one run may take; 0: ten times the longest so far */
 	bool keep_going;  /* a failed run does not end it */
 	bool destructive; /* block devices may be written; not kept, to be said each time */
-	struct judge_looks looks; /* taken so far, by all who ran it */
-	struct written written;	  /* by the jobs of all variants */
-	struct lines files;	  /* synced and invalidated between runs */
-	struct lines warnings;	  /* known before the first run */
-	struct lines failures;	  /* runs that do not count */
+	struct judge_looks looks;  /* taken so far, by all who ran it */
+	struct written written;	   /* by the jobs of all variants */
+	struct text_list files;	   /* synced and invalidated between runs */
+	struct text_list warnings; /* known before the first run */
+	struct text_list failures; /* runs that do not count */
 };
 
 /*

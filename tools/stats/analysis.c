@@ -47,8 +47,8 @@ void analysis_free(struct analysis *analysis)
 	free(analysis->counters);
 	free(analysis->deciding);
 	free(analysis->others);
-	lines_free(&analysis->explanations);
-	lines_free(&analysis->warnings);
+	text_list_free(&analysis->explanations);
+	text_list_free(&analysis->warnings);
 	*analysis = (struct analysis){ 0 };
 }
 
@@ -403,7 +403,8 @@ static void explain(struct analysis *a)
 		char *line = explain_line(base->runs ? base : &none, sums);
 
 		if (line)
-			lines_add(&a->explanations, "%s: %s", a->session->variants[v].text, line);
+			text_list_add(&a->explanations, "%s: %s", a->session->variants[v].text,
+				      line);
 		free(line);
 		if (!base->runs)
 			base = sums;

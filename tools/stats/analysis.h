@@ -49,8 +49,8 @@ struct analysis {
 	struct compared *others; /* by figure, then by variant */
 	size_t nr_others;
 	size_t corrected_for; /* number of other figures whose intervals are held together */
-	struct lines explanations;
-	struct lines warnings;
+	struct text_list explanations;
+	struct text_list warnings;
 };
 
 void analysis_init(struct analysis *analysis, const struct session *session);

@@ -28,10 +28,11 @@ static void warn_fixed_ratio(struct analysis *a)
 		const struct session_job *job = &a->session->jobs[i];
 
 		if (job->counted && job->fixed_ratio)
-			lines_add(&a->warnings,
-				  "job '%s' has %s: it holds the ratio near 1 whatever the policy "
-				  "does",
-				  job->name, job->fixed_ratio);
+			text_list_add(
+				&a->warnings,
+				"job '%s' has %s: it holds the ratio near 1 whatever the policy "
+				"does",
+				job->name, job->fixed_ratio);
 	}
 }
 
@@ -56,10 +57,10 @@ static void warn_depth(struct analysis *a, unsigned int group)
 			continue;
 		char *where = in_group(a, group);
 
-		lines_add(&a->warnings,
-			  "%s kept %.1f I/Os in flight, %s %.1f%s: the depth differs, not the "
-			  "policy alone",
-			  variant_text(a, 0), control, variant_text(a, v), depth, where);
+		text_list_add(&a->warnings,
+			      "%s kept %.1f I/Os in flight, %s %.1f%s: the depth differs, not the "
+			      "policy alone",
+			      variant_text(a, 0), control, variant_text(a, v), depth, where);
 		free(where);
 	}
 }
@@ -74,9 +75,10 @@ static void warn_short(struct analysis *a, unsigned int group)
 	if (least > 0 && least < SHORT_RUN) {
 		char *where = in_group(a, group);
 
-		lines_add(&a->warnings,
-			  "a run took %.3f s%s: start and end weigh in it; use --runtime or --size",
-			  least, where);
+		text_list_add(
+			&a->warnings,
+			"a run took %.3f s%s: start and end weigh in it; use --runtime or --size",
+			least, where);
 		free(where);
 	}
 }
@@ -103,9 +105,9 @@ static void warn_errors(struct analysis *a, unsigned int group, unsigned int var
 		return;
 	char *where = in_group(a, group);
 
-	lines_add(&a->warnings, "%s: %llu I/Os failed in %u runs%s and the jobs went on: %s",
-		  variant_text(a, variant), (unsigned long long)errors, runs, where,
-		  strerror(error));
+	text_list_add(&a->warnings, "%s: %llu I/Os failed in %u runs%s and the jobs went on: %s",
+		      variant_text(a, variant), (unsigned long long)errors, runs, where,
+		      strerror(error));
 	free(where);
 }
 
@@ -116,10 +118,11 @@ static void warn_noise(struct analysis *a, unsigned int group)
 	if (band > JUDGE_AA_CAP) {
 		char *where = in_group(a, group);
 
-		lines_add(&a->warnings,
-			  "equal runs differ by up to %.1f %%%s: a quieter machine, longer runs or "
-			  "--cpus help",
-			  band * 100, where);
+		text_list_add(
+			&a->warnings,
+			"equal runs differ by up to %.1f %%%s: a quieter machine, longer runs or "
+			"--cpus help",
+			band * 100, where);
 		free(where);
 	}
 }
@@ -130,10 +133,10 @@ static void warn_dependence(struct analysis *a)
 		const struct compared *c = &a->deciding[i];
 
 		if (c->judged && c->estimate.widening > WIDENED)
-			lines_add(&a->warnings,
-				  "%s: rounds resemble the round before: the interval is %.1f "
-				  "times wider for it",
-				  variant_text(a, c->variant), c->estimate.widening);
+			text_list_add(&a->warnings,
+				      "%s: rounds resemble the round before: the interval is %.1f "
+				      "times wider for it",
+				      variant_text(a, c->variant), c->estimate.widening);
 	}
 }
 
@@ -147,10 +150,10 @@ static void warn_inside_noise(struct analysis *a)
 
 		if (c->judged && !differs && c->estimate.rounds >= JUDGE_MIN_ROUNDS &&
 		    (c->estimate.low > 1 || c->estimate.high < 1))
-			lines_add(&a->warnings,
-				  "%s: the interval leaves out 1, but runs of the same thing "
-				  "differ as much",
-				  variant_text(a, c->variant));
+			text_list_add(&a->warnings,
+				      "%s: the interval leaves out 1, but runs of the same thing "
+				      "differ as much",
+				      variant_text(a, c->variant));
 	}
 }
 
@@ -158,16 +161,17 @@ static void warn_counters(struct analysis *a)
 {
 	for (size_t v = 0; v < a->session->nr_variants; v++)
 		if (!a->session->variants[v].off && counters_stayed_zero(&a->counters[v]))
-			lines_add(&a->warnings,
-				  "%s: the counters of its policy stayed at zero: this job never "
-				  "met it",
-				  variant_text(a, v));
+			text_list_add(
+				&a->warnings,
+				"%s: the counters of its policy stayed at zero: this job never "
+				"met it",
+				variant_text(a, v));
 }
 
 void warnings_add(struct analysis *a)
 {
 	for (size_t i = 0; i < a->session->warnings.nr; i++)
-		lines_add(&a->warnings, "%s", a->session->warnings.line[i]);
+		text_list_add(&a->warnings, "%s", a->session->warnings.item[i]);
 	warn_fixed_ratio(a);
 	for (unsigned int group = 0; group < a->nr_groups; group++) {
 		warn_depth(a, group);
