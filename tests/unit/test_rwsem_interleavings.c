@@ -1,13 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * Every interleaving of the lock's own steps for three contenders: a depth-first walk over all
- * states, each visited once. Looked for in each state: two that hold what only one may, a place
- * where nobody can go on, an overtaking of the queue that is not counted. A waiter may look at the
- * lock at any time, as one does that polls its I/O in flight. A second walk lets one contender die
- * after any of its steps; the others must end all the same, and leave nothing in the lock.
+ * states, each visited once. In each state the test looks for two holders where only one may hold,
+ * for a state that no contender can leave, and for an overtaking of the queue that is not counted.
+ * A waiter may look at the lock at any time, as a job does that polls its I/O in flight. A second
+ * walk lets one contender die after any of its steps; the others must end all the same, and leave
+ * nothing in the lock.
+ *
+ * Contenders have their reader bits in the lock word, beyond it, or on both sides of its end.
  *
  * KP_LONG=1 (make test-long) walks more scripts and lets contenders die in all of them.
- * time limit: 600
+ * time limit: 900
  */
 #include <check.h>
 #include <stdio.h>
@@ -15,8 +18,9 @@
 
 #include "policy/diolock/rwsem.h"
 
-#define NR   3
-#define LATE (KP_RWSEM_WAIT_NS * 10ull)
+#define NR    3
+#define WORDS 3 /* words that the contenders may have bits in */
+#define LATE  (KP_RWSEM_WAIT_NS * 10ull)
 
 enum phase { IDLE, GOING, HOLDING, LEAVING, DOWNGRADING, OVER, DEAD };
 
@@ -31,16 +35,19 @@ struct contender {
 	bool rescuing;
 	bool woken;
 	bool queued;
-	bool granted;	/* and does not know it yet */
-	uint64_t wakes; /* unlocked, not yet delivered */
+	bool granted;  /* it does not know yet */
+	bool passed;   /* its claim of the lock passes a waiter */
+	uint8_t wakes; /* a bit per contender: wakes to deliver after wait_lock was released */
 };
 
 struct state {
-	uint64_t word, waiting, next_ticket;
+	uint64_t word, beyond[WORDS - 1], waiting[WORDS], next_ticket;
 	uint32_t owner, spinner;
+	uint16_t first, last;
 	struct {
 		uint64_t ticket;
 		uint32_t mode, no_reader_spin;
+		uint16_t next, prev;
 	} waiters[NR];
 	int8_t lock_holder; /* of wait_lock; -1: nobody */
 	bool lock_orphaned;
@@ -54,19 +61,22 @@ struct state {
 static uint64_t *seen;
 static size_t seen_size, nr_seen;
 
-static uint64_t hash_bytes(uint64_t hash, const void *data, size_t len)
+/* Most words of a state are zero; a hash with their places in it may leave them out. */
+static uint64_t hash_state(const struct state *s)
 {
-	const unsigned char *p = data;
+	const unsigned char *p = (const unsigned char *)s;
+	uint64_t hash = 0;
 
-	for (; len >= 8; len -= 8, p += 8) {
+	_Static_assert(sizeof(*s) % 8 == 0, "whole words");
+	for (size_t i = 0; i < sizeof(*s); i += 8) {
 		uint64_t word;
 
-		memcpy(&word, p, 8);
-		hash = (hash ^ word) * 0x9e3779b97f4a7c15ull;
+		memcpy(&word, p + i, 8);
+		if (!word)
+			continue;
+		hash = (hash ^ word ^ i << 32) * 0x9e3779b97f4a7c15ull;
 		hash ^= hash >> 29;
 	}
-	while (len--)
-		hash = (hash ^ *p++) * 0x100000001b3ull;
 	return hash;
 }
 
@@ -85,7 +95,7 @@ static bool insert(uint64_t hash)
 
 static bool is_new(const struct state *s)
 {
-	uint64_t hash = hash_bytes(0, s, sizeof(*s)) | 1;
+	uint64_t hash = hash_state(s) | 1;
 
 	if (nr_seen * 2 > seen_size) {
 		uint64_t *old = seen;
@@ -109,43 +119,83 @@ static bool is_new(const struct state *s)
 static struct kp_rwsem sem;
 static const struct kp_rwsem_rules *rules;
 static bool deaths;
+static unsigned int first_job;
 static uint64_t events[KP_RWSEM_NR_EVENTS];
 static char trail[1 << 16]; /* how we came here, for a failure */
 static size_t trail_len;
 
+/* The job number of contender @i. */
+static unsigned int job_of(int i)
+{
+	return first_job + i;
+}
+
+static bool has_bit(const uint64_t *words, unsigned int job)
+{
+	return words[job / KP_RWSEM_WORD_JOBS] >> job % KP_RWSEM_WORD_JOBS & 1;
+}
+
+static bool is_queued(const struct state *s, int i)
+{
+	return has_bit(s->waiting, job_of(i));
+}
+
+static bool has_reader_bit(const struct state *s, int i)
+{
+	uint64_t words[WORDS] = { s->word, s->beyond[0], s->beyond[1] };
+
+	return has_bit(words, job_of(i));
+}
+
 static void put(const struct state *s)
 {
 	sem.word = s->word;
-	sem.waiting = s->waiting;
+	memcpy(sem.beyond, s->beyond, sizeof(s->beyond));
+	memcpy(sem.waiting, s->waiting, sizeof(s->waiting));
 	sem.next_ticket = s->next_ticket;
 	sem.owner = s->owner;
 	sem.spinner = s->spinner;
+	sem.first = s->first;
+	sem.last = s->last;
 	for (int i = 0; i < NR; i++) {
-		sem.waiters[i].ticket = s->waiters[i].ticket;
-		sem.waiters[i].mode = s->waiters[i].mode;
-		sem.waiters[i].no_reader_spin = s->waiters[i].no_reader_spin;
-		sem.waiters[i].since_ns = 1;
+		struct kp_rwsem_waiter *waiter = &sem.waiters[job_of(i)];
+
+		waiter->ticket = s->waiters[i].ticket;
+		waiter->mode = s->waiters[i].mode;
+		waiter->no_reader_spin = s->waiters[i].no_reader_spin;
+		waiter->next = s->waiters[i].next;
+		waiter->prev = s->waiters[i].prev;
+		waiter->since_ns = 1;
 	}
 }
 
 static void get(struct state *s)
 {
 	s->word = sem.word;
-	s->waiting = sem.waiting;
+	memcpy(s->beyond, sem.beyond, sizeof(s->beyond));
+	memcpy(s->waiting, sem.waiting, sizeof(s->waiting));
 	s->next_ticket = sem.next_ticket;
 	s->owner = sem.owner;
 	s->spinner = sem.spinner;
+	s->first = sem.first;
+	s->last = sem.last;
 	for (int i = 0; i < NR; i++) {
-		s->waiters[i].ticket = sem.waiters[i].ticket;
-		s->waiters[i].mode = sem.waiters[i].mode;
-		s->waiters[i].no_reader_spin = sem.waiters[i].no_reader_spin;
+		const struct kp_rwsem_waiter *waiter = &sem.waiters[job_of(i)];
+
+		s->waiters[i].ticket = waiter->ticket;
+		s->waiters[i].mode = waiter->mode;
+		s->waiters[i].no_reader_spin = waiter->no_reader_spin;
+		s->waiters[i].next = is_queued(s, i) ? waiter->next : 0;
+		s->waiters[i].prev = is_queued(s, i) ? waiter->prev : 0;
 	}
 }
 
 static void failed(const struct state *s, const char *what)
 {
-	fprintf(stderr, "rwsem %s: %s; word %llx waiting %llx\n%.*s\n", rules->name, what,
-		(unsigned long long)s->word, (unsigned long long)s->waiting, (int)trail_len, trail);
+	fprintf(stderr, "rwsem %s, jobs from %u: %s; words %llx %llx waiting %llx %llx\n%.*s\n",
+		rules->name, first_job, what, (unsigned long long)s->word,
+		(unsigned long long)s->beyond[0], (unsigned long long)s->waiting[0],
+		(unsigned long long)s->waiting[1], (int)trail_len, trail);
 	ck_abort_msg("rwsem %s: %s", rules->name, what);
 }
 
@@ -170,12 +220,18 @@ static void check_exclusion(const struct state *s)
 
 /* ---- overtaking ---------------------------------------------------------------------------- */
 
-/* Was somebody passed who queued before @i and still waits? */
+/* Has contender @i, who is queued, been granted the lock by its bit in the lock word? */
+static bool is_granted(const struct state *s, int i)
+{
+	return !kp_rwsem_is_beyond(job_of(i)) && has_reader_bit(s, i);
+}
+
+/* Did contender @i pass another one that queued before it and still waits? */
 static bool passes(const struct state *before, const struct state *after, int i)
 {
 	for (int j = 0; j < NR; j++) {
 		bool waits = j != i && before->c[j].queued && after->c[j].queued &&
-			     !(after->word & 1ull << j) && before->dead != j;
+			     !is_granted(after, j) && before->dead != j;
 
 		if (waits &&
 		    (!before->c[i].queued || before->waiters[j].ticket < before->waiters[i].ticket))
@@ -190,34 +246,38 @@ static bool counted(const struct kp_rwsem_op *op)
 	       op->events[KP_RWSEM_READ_STEALS] + op->events[KP_RWSEM_READERS_PASSED];
 }
 
-/* Look at what a step of @op by contender @i did. */
+/* Check the order after a step of @op by contender @i. */
 static void check_order(const struct state *before, struct state *after, int i,
 			const struct kp_rwsem_op *op, bool took, int at)
 {
-	uint64_t granted = 0;
-	/* A reader that stole (5.11) had the lock from the moment of its fast path on. */
-	uint64_t met = at == KP_RWSEM_AT_READ_SLOW ? op->seen : before->word;
+	bool steals_early = at == KP_RWSEM_AT_READ_SLOW;
+	bool claimed = at == KP_RWSEM_AT_SCAN;
+	/* A reader that stole (5.11) had the lock since its fast path, a writer since its claim. */
+	uint64_t met =
+		steals_early || claimed || at == KP_RWSEM_AT_SPIN_LOOK ? op->seen : before->word;
+	bool grants = op->at == KP_RWSEM_AT_GRANT;
 
-	for (int j = 0; j < NR; j++) {
-		if (before->c[j].queued && !(before->word & 1ull << j) && after->word & 1ull << j)
-			granted |= 1ull << j;
-	}
-	if (took && passes(before, after, i) && !counted(op))
+	if (op->at == KP_RWSEM_AT_SCAN)
+		after->c[i].passed = passes(before, after, i);
+	if (took && (claimed ? before->c[i].passed : passes(before, after, i)) && !counted(op))
 		failed(after, "an overtaking was not counted");
-	for (int j = 0; j < NR; j++) {
-		if (granted & 1ull << j && passes(before, after, j) && !counted(op))
-			failed(after, "a grant out of order was not counted");
-	}
 	if (took && met & KP_RWSEM_HANDOFF && passes(before, after, i))
 		failed(after, "a lock that was promised was stolen");
 	for (int j = 0; j < NR; j++) {
-		if (granted & 1ull << j) {
+		if (grants && has_bit(op->granted, job_of(j)) && before->c[j].queued) {
 			after->c[j].queued = false;
 			after->c[j].granted = true;
 		}
 	}
+	for (int j = 0; j < NR; j++) {
+		if (before->c[j].queued && after->c[j].granted && !after->c[j].queued &&
+		    passes(before, after, j) && !counted(op))
+			failed(after, "a grant out of order was not counted");
+	}
 	if (took)
 		after->c[i].queued = false;
+	if (took || after->c[i].op.at != KP_RWSEM_AT_SCAN)
+		after->c[i].passed = false;
 }
 
 static void collect(struct state *s, struct kp_rwsem_op *op)
@@ -343,7 +403,7 @@ static void begin(const struct state *before, int i)
 	bool reads = *c->script == 'R';
 
 	memset(&c->op, 0, sizeof(c->op));
-	c->op.job = i;
+	c->op.job = job_of(i);
 	c->op.mode = reads ? KP_RWSEM_READ : KP_RWSEM_WRITE;
 	c->op.at = reads ? KP_RWSEM_AT_READ : KP_RWSEM_AT_WRITE;
 	c->granted = false;
@@ -360,7 +420,7 @@ static void release(const struct state *before, int i)
 	bool downgrade = *c->script == 'D' && mode == KP_RWSEM_WRITE;
 
 	memset(&c->op, 0, sizeof(c->op));
-	c->op.job = i;
+	c->op.job = job_of(i);
 	c->op.mode = mode;
 	if (downgrade)
 		c->op.at = KP_RWSEM_AT_DOWNGRADE;
@@ -384,7 +444,7 @@ static void deliver_wakes(const struct state *before, int i)
 	struct state s = *before;
 
 	for (int j = 0; j < NR; j++) {
-		if (s.c[i].wakes & 1ull << j)
+		if (s.c[i].wakes & 1 << j)
 			s.c[j].woken = true;
 	}
 	s.c[i].wakes = 0;
@@ -397,8 +457,12 @@ static void unlock(const struct state *before, int i, struct kp_rwsem_op *op)
 	struct kp_rwsem_op *mine = op == &before->c[i].rescue ? &s.c[i].rescue : &s.c[i].op;
 
 	s.lock_holder = -1;
-	s.c[i].wakes |= mine->wake;
-	mine->wake = 0;
+	for (int j = 0; j < NR; j++) {
+		if (has_bit(mine->wake, job_of(j)))
+			s.c[i].wakes |= 1 << j;
+	}
+	memset(mine->wake, 0, sizeof(mine->wake));
+	memset(mine->granted, 0, sizeof(mine->granted));
 	if (s.c[i].rescuing)
 		s.c[i].rescue_asked = KP_RWSEM_GO_ON;
 	else
@@ -417,9 +481,9 @@ static void rescue(const struct state *before, int i)
 	}
 	s.c[i].rescuing = true;
 	memset(&s.c[i].rescue, 0, sizeof(s.c[i].rescue));
-	s.c[i].rescue.at = KP_RWSEM_AT_LEAVE_WORD;
-	s.c[i].rescue.job = i;
-	s.c[i].rescue.leaver = s.dead;
+	s.c[i].rescue.at = KP_RWSEM_AT_LEAVE_BEYOND;
+	s.c[i].rescue.job = job_of(i);
+	s.c[i].rescue.leaver = job_of(s.dead);
 	s.c[i].rescue_asked = KP_RWSEM_LOCK;
 	visit(&s, i, "rescue");
 }
@@ -458,7 +522,12 @@ static bool gets_on_by_itself(const struct state *before, int i)
 		if (ask == KP_RWSEM_LOCK)
 			take_wait_lock(&s, i);
 	}
-	return op->taken || op->wake || s.word != before->word || s.waiting != before->waiting;
+	for (int j = 0; j < NR; j++) {
+		if (has_bit(op->wake, job_of(j)))
+			return true;
+	}
+	return op->taken || s.word != before->word ||
+	       memcmp(s.waiting, before->waiting, sizeof(s.waiting));
 }
 
 static void wake_up(const struct state *before, int i, bool timed_out, const char *what)
@@ -553,7 +622,7 @@ static bool move(const struct state *s, int i)
 static const struct state *recovered(const struct state *before)
 {
 	static struct state s;
-	struct kp_rwsem_op op = { .at = KP_RWSEM_AT_LEAVE_WORD, .leaver = before->dead };
+	struct kp_rwsem_op op = { .at = KP_RWSEM_AT_LEAVE_BEYOND, .leaver = job_of(before->dead) };
 
 	s = *before;
 	take_wait_lock(&s, before->dead);
@@ -574,7 +643,11 @@ static void check_end(const struct state *s)
 		failed(s, "nobody can go on");
 	if (s->dead >= 0 && !s->rescued)
 		s = recovered(s);
-	if (s->word || s->waiting || s->spinner)
+	for (int i = 0; i < NR; i++) {
+		if (has_reader_bit(s, i) || is_queued(s, i))
+			failed(s, "a job is left in the lock");
+	}
+	if (s->word & ~KP_RWSEM_MORE || s->first || s->last || s->spinner)
 		failed(s, "something is left in the lock");
 }
 
@@ -592,7 +665,11 @@ static void walk_scripts(const char *scripts[NR])
 {
 	struct state s;
 
+	ck_assert_int_eq(kp_rwsem_init(&sem), 0);
+	for (int i = 0; i < NR; i++)
+		kp_rwsem_admit(&sem, job_of(i));
 	memset(&s, 0, sizeof(s));
+	get(&s);
 	s.lock_holder = -1;
 	s.dead = -1;
 	for (int i = 0; i < NR; i++)
@@ -603,8 +680,8 @@ static void walk_scripts(const char *scripts[NR])
 	ck_assert_ptr_nonnull(seen);
 	trail_len = 0;
 	visit(&s, 0, "begin");
-	printf("rwsem %s: %s %s %s%s: %zu states\n", rules->name, scripts[0], scripts[1],
-	       scripts[2], deaths ? ", one dies" : "", nr_seen);
+	printf("rwsem %s, jobs from %u: %s %s %s%s: %zu states\n", rules->name, first_job,
+	       scripts[0], scripts[1], scripts[2], deaths ? ", one dies" : "", nr_seen);
 	free(seen);
 }
 
@@ -623,14 +700,45 @@ static bool long_form(void)
 	return getenv("KP_LONG");
 }
 
+/* Jobs in the lock word; the last of its jobs and the first beyond; beyond; in two words beyond. */
+static const unsigned int first_jobs[] = { 0, KP_RWSEM_WORD_JOBS - 1, KP_RWSEM_WORD_JOBS,
+					   2 * KP_RWSEM_WORD_JOBS - 1 };
+
+#define NR_FIRST_JOBS ((int)(sizeof(first_jobs) / sizeof(*first_jobs)))
+
+/* All rules for the first of first_jobs, then all rules for the second, and so on. */
+static void choose(int i)
+{
+	rules = &kp_rwsem_rules[i % kp_nr_rwsem_rules];
+	first_job = first_jobs[i / kp_nr_rwsem_rules];
+}
+
+/*
+ * Jobs beyond the lock word take more steps. The short form leaves out what takes long there: the
+ * longer scripts, and some places of the jobs.
+ */
+static size_t nr_once(void)
+{
+	bool few = !long_form() && first_job >= KP_RWSEM_WORD_JOBS;
+
+	return few ? 3 : sizeof(once) / sizeof(*once);
+}
+
+static size_t nr_twice(void)
+{
+	if (long_form())
+		return sizeof(twice) / sizeof(*twice);
+	return first_job ? 0 : 2;
+}
+
 START_TEST(all_interleavings)
 {
-	rules = &kp_rwsem_rules[_i];
+	choose(_i);
 	deaths = false;
 	memset(events, 0, sizeof(events));
-	for (size_t i = 0; i < sizeof(once) / sizeof(*once); i++)
+	for (size_t i = 0; i < nr_once(); i++)
 		walk_scripts(once[i]);
-	for (size_t i = 0; i < (long_form() ? sizeof(twice) / sizeof(*twice) : 2); i++)
+	for (size_t i = 0; i < nr_twice(); i++)
 		walk_scripts(twice[i]);
 	/* The walk has seen what the behaviour is known for. */
 	ck_assert_uint_gt(events[KP_RWSEM_WRITE_STEALS], 0);
@@ -645,7 +753,7 @@ END_TEST
 
 START_TEST(one_dies)
 {
-	rules = &kp_rwsem_rules[_i];
+	choose(_i);
 	deaths = true;
 	for (size_t i = 0; i < (long_form() ? sizeof(once) / sizeof(*once) : 2); i++)
 		walk_scripts(once[i]);
@@ -659,12 +767,17 @@ int main(void)
 {
 	Suite *suite = suite_create("rwsem_interleavings");
 	TCase *tcase = tcase_create("all");
+	int nr = kp_nr_rwsem_rules * NR_FIRST_JOBS, nr_deadly = nr;
 	SRunner *runner;
 	int failures;
 
+	if (!long_form()) {
+		nr = kp_nr_rwsem_rules * 3;
+		nr_deadly = kp_nr_rwsem_rules * 2;
+	}
 	tcase_set_timeout(tcase, 0);
-	tcase_add_loop_test(tcase, all_interleavings, 0, kp_nr_rwsem_rules);
-	tcase_add_loop_test(tcase, one_dies, 0, kp_nr_rwsem_rules);
+	tcase_add_loop_test(tcase, all_interleavings, 0, nr);
+	tcase_add_loop_test(tcase, one_dies, 0, nr_deadly);
 	suite_add_tcase(suite, tcase);
 	runner = srunner_create(suite);
 	srunner_run_all(runner, CK_NORMAL);

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The dio_lock stage: the inode lock around direct I/O, as a row of diolock.c says.
+ * The dio_lock stage: it takes the inode lock around direct I/O as a row of diolock.c says.
  *
- * The lock is held around the submission of that very I/O, down to the device: I/Os that arrive
- * are kept until the batch is committed, and then submitted one by one, as io_submit() does. Every
- * row submits and then waits, also for synchronous I/O, so that all are compared over the same
- * device interface.
+ * An I/O is submitted down to the device while its lock is held. Asynchronous I/Os are kept until
+ * the batch is committed, and then submitted one by one, as io_submit() does. A synchronous I/O is
+ * submitted and then waited for, under every row, so that all rows use the same device interface.
  */
 #include <stdlib.h>
 
 #include "core/futex.h"
 #include "diolock.h"
 
-#define POLL_NS	       50000u	     /* a waiter with I/O in flight reaps it this often */
-#define LOOK_AROUND_NS 100000000u    /* a wait looks around this often */
-#define GRACE_NS       2000000000ull /* how long a wait goes on after the run was to end */
-#define SAMPLE	       64u	     /* one hold in so many is timed */
+#define POLL_NS	       50000u	     /* a waiter with I/O in flight reaps this often */
+#define LOOK_AROUND_NS 100000000u    /* a waiter looks for dead jobs this often */
+#define GRACE_NS       2000000000ull /* a wait ends so long after the run was to end */
+#define SAMPLE	       64u	     /* one hold in 64 is timed */
 
 enum counter {
 	READ_WAIT = 0,
@@ -25,7 +24,7 @@ enum counter {
 	DIO_WAIT = WRITE_HOLD + KP_TIME_VALUES,
 	READ_LOCKS = DIO_WAIT + KP_TIME_VALUES,
 	WRITE_LOCKS,
-	EVENTS, /* in the order of enum kp_rwsem_event, up to the recoveries */
+	EVENTS, /* as enum kp_rwsem_event, up to KP_RWSEM_RECOVERED */
 	RECOVERED = EVENTS + KP_RWSEM_RECOVERED,
 	RECOVERED_DIO,
 	DEAD_JOBS,
@@ -66,39 +65,39 @@ struct dio_lock {
 	struct kp_stage stage;
 	const struct dio_row *row;
 	const struct kp_rwsem_rules *rules;
-	uint32_t live_id; /* 0: none yet */
+	uint32_t alive_id; /* 0: none yet */
 	struct kp_pool dios;
-	struct kp_bio *first, **last; /* held until flush */
-	bool flushing;		      /* a wait inside may flush the whole pipeline */
+	struct kp_bio *first, **last; /* kept until flush */
+	bool flushing;		      /* a wait inside dio_flush() may flush the pipeline again */
 	unsigned int nr_holds;
-	uint64_t ends_ns; /* the run is to end: waits are given up at this time */
+	uint64_t ends_ns; /* once the run is to end: when waits give up */
 	/*
-	 * In a shared pipeline end_io may run beside the owner: protects the counters. Nothing
-	 * nests inside it.
+	 * Protects the counters in a shared pipeline, where end_io may run beside the owner. No lock
+	 * nests inside.
 	 */
 	pthread_mutex_t count_lock;
 };
 
-/* What the stage keeps of an open file. */
+/* The stage's data of an open file. */
 struct dio_file {
 	struct dio_lock *lock;
 	struct kp_inode *inode;
-	unsigned int job; /* our number on it */
+	unsigned int job; /* our number on the inode */
 	struct kp_rwsem_user rwsem, aio_mutex;
 };
 
-/* An I/O that was let through. */
+/* An I/O that has passed the lock. */
 struct dio {
 	struct dio_file *file;
-	void (*end_io)(struct kp_bio *bio); /* of whoever is above us */
+	void (*end_io)(struct kp_bio *bio); /* the bio's own end_io and private, which we replace */
 	void *private;
 	uint64_t pos, size;
-	uint64_t since_ns; /* when its hold began, 0: not timed */
+	uint64_t since_ns; /* when the hold began, 0: it is not timed */
 	uint8_t class;
-	uint8_t hold; /* enum dio_mode that its end releases */
+	uint8_t hold; /* enum dio_mode; the mode to release at completion */
 	bool unwritten;
-	bool owner_ends; /* completion is passed on by the owner, after more work */
-	bool *ended;	 /* atomic; the owner looks at it while it is in carry_out() */
+	bool owner_ends; /* the owner calls the bio's end_io, after more work */
+	bool *ended;	 /* atomic; tells the owner in dio_run() that the I/O has completed */
 };
 
 static void begin_count(struct dio_lock *lock)
@@ -115,12 +114,25 @@ static void end_count(struct dio_lock *lock)
 
 /* ---- waiting ------------------------------------------------------------------------------- */
 
-static void recover(struct dio_file *file)
+/* Of all waiters on the inode one looks for dead jobs at a time; a thousand would keep the CPUs busy. */
+static bool shall_look(struct kp_inode *inode)
+{
+	uint64_t now = kp_now_ns(), looked = __atomic_load_n(&inode->looked_ns, __ATOMIC_RELAXED);
+
+	return now - looked >= LOOK_AROUND_NS / 2 &&
+	       __atomic_compare_exchange_n(&inode->looked_ns, &looked, now, false, __ATOMIC_RELAXED,
+					   __ATOMIC_RELAXED);
+}
+
+static void reap_dead(struct dio_file *file)
 {
 	struct dio_lock *lock = file->lock;
-	struct kp_inode_lost lost = kp_inode_recover(file->inode, lock->stage.pipeline->arena);
 	uint64_t *values = lock->stage.counters;
+	struct kp_inode_lost lost;
 
+	if (!shall_look(file->inode))
+		return;
+	lost = kp_inode_reap_dead(file->inode, lock->stage.pipeline->arena);
 	if (!lost.jobs)
 		return;
 	begin_count(lock);
@@ -130,7 +142,7 @@ static void recover(struct dio_file *file)
 	end_count(lock);
 }
 
-/* Is the run at its end for so long that a wait is hopeless? */
+/* Was the run to end so long ago that waiting is hopeless? */
 static bool is_over(struct dio_lock *lock)
 {
 	uint64_t now;
@@ -144,8 +156,8 @@ static bool is_over(struct dio_lock *lock)
 }
 
 /*
- * What a waiter does before it sleeps. Others may wait for what it has in flight, so it goes on
- * reaping; once a sleep passed without news it looks for the dead.
+ * A waiter comes here before it sleeps. It reaps its own I/O in flight, which other jobs may wait
+ * for. After a time without a wake it looks for dead jobs. Return: false to give the wait up.
  */
 static bool look_around(struct dio_file *file, bool timed_out, uint64_t *timeout_ns)
 {
@@ -156,7 +168,7 @@ static bool look_around(struct dio_file *file, bool timed_out, uint64_t *timeout
 		*timeout_ns = kp_min(*timeout_ns, POLL_NS);
 	}
 	if (timed_out)
-		recover(file);
+		reap_dead(file);
 	return !is_over(file->lock);
 }
 
@@ -165,7 +177,7 @@ static bool idle(struct kp_rwsem_user *user, bool timed_out, uint64_t *timeout_n
 	return look_around(user->private, timed_out, timeout_ns);
 }
 
-/* A slow path of the lock is behind us. */
+/* Count the events of a slow path that has ended. */
 static void account(struct kp_rwsem_user *user, const struct kp_rwsem_op *op, uint64_t ns)
 {
 	struct dio_file *file = user->private;
@@ -182,7 +194,7 @@ static void account(struct kp_rwsem_user *user, const struct kp_rwsem_op *op, ui
 	end_count(file->lock);
 }
 
-/* inode_dio_wait(), ext4_unwritten_wait(). 0 or -ECANCELED. */
+/* inode_dio_wait() and ext4_unwritten_wait(). Return: 0 or -ECANCELED. */
 static int wait_in_flight(struct dio_file *file, enum kp_inode_count count)
 {
 	struct kp_inode *inode = file->inode;
@@ -202,7 +214,7 @@ static int wait_in_flight(struct dio_file *file, enum kp_inode_count count)
 		if (!look_around(file, timed_out, &timeout))
 			return -ECANCELED;
 		kp_futex_wait(&inode->dio_futex, seen, timeout);
-		/* Those that live may wake us all the time. */
+		/* Living jobs may wake us all the time. */
 		timed_out = kp_now_ns() - since >= LOOK_AROUND_NS;
 		if (timed_out)
 			since = kp_now_ns();
@@ -215,12 +227,12 @@ static int wait_in_flight(struct dio_file *file, enum kp_inode_count count)
 
 /* ---- taking and releasing ------------------------------------------------------------------ */
 
-/* How an I/O came through. */
-struct passage {
-	enum dio_class class; /* what it is to the inode */
-	enum dio_mode mode;   /* what it holds */
-	bool aio_mutex;	      /* and this */
-	bool demotes;	      /* X was taken to look only */
+/* The locks of one I/O. */
+struct lock_state {
+	enum dio_class class; /* what the I/O is to the inode */
+	enum dio_mode mode;   /* the mode in which i_rwsem is held */
+	bool aio_mutex;	      /* ext4's AIO mutex is held */
+	bool demotes;	      /* i_rwsem was taken exclusive only to look at the inode */
 };
 
 static enum kp_rwsem_mode rwsem_mode(enum dio_mode mode)
@@ -238,7 +250,7 @@ static void release(struct dio_file *file, enum dio_mode mode)
 	kp_rwsem_up(&file->rwsem, rwsem_mode(mode));
 }
 
-/* One hold in SAMPLE is timed. Return: when it began, 0: this one is not. */
+/* One hold in SAMPLE is timed. Return: when this one began; 0 when it is not timed. */
 static uint64_t begin_hold(struct dio_lock *lock)
 {
 	return lock->nr_holds++ % SAMPLE ? 0 : kp_now_ns();
@@ -254,7 +266,7 @@ static void end_hold(struct dio_lock *lock, enum dio_mode mode, uint64_t since)
 	end_count(lock);
 }
 
-/* Found under the shared lock that it will not do: let go, and take it exclusive. */
+/* The kernel takes i_rwsem shared, finds that it needs it exclusive, and releases it again. */
 static int give_up_shared(struct dio_file *file)
 {
 	int ret = take(file, SHARED);
@@ -266,108 +278,115 @@ static int give_up_shared(struct dio_file *file)
 }
 
 /*
- * Take the lock as @passage->class wants it, and look again: size and blocks may have changed while
- * we waited. The kernel decides under the lock; who has it exclusive keeps it so.
+ * Take i_rwsem as the rule for state->class says, then classify the I/O again: size and blocks may
+ * have changed while we waited. When it is held shared and must be exclusive, it is taken again.
+ * The kernel decides under the lock as well, and keeps it exclusive once it is.
  */
-static int take_by_class(struct dio_file *file, const struct kp_bio *bio, struct passage *passage)
+static int take_by_class(struct dio_file *file, const struct kp_bio *bio, struct lock_state *state)
 {
 	const struct dio_row *row = file->lock->row;
-	const struct dio_rule *rule = &row->rules[passage->class];
+	const struct dio_rule *rule = &row->rules[state->class];
 	int ret = rule->flags & RETAKES ? give_up_shared(file) : 0;
 
 	if (!ret)
 		ret = take(file, rule->mode);
 	if (ret)
 		return ret;
-	passage->mode = rule->mode;
-	passage->demotes = rule->flags & DEMOTES;
-	passage->class = diolock_classify(row, file->inode, bio);
-	if (passage->mode == EXCLUSIVE || row->rules[passage->class].mode != EXCLUSIVE)
+	state->mode = rule->mode;
+	state->demotes = rule->flags & DEMOTES;
+	state->class = diolock_classify(row, file->inode, bio);
+	if (state->mode == EXCLUSIVE || row->rules[state->class].mode != EXCLUSIVE)
 		return 0;
 	release(file, SHARED);
 	kp_count(&file->lock->stage.counters[RETAKEN], 1);
 	ret = take(file, EXCLUSIVE);
-	passage->mode = ret ? UNLOCKED : EXCLUSIVE;
-	passage->class = diolock_classify(row, file->inode, bio);
+	state->mode = ret ? UNLOCKED : EXCLUSIVE;
+	state->class = diolock_classify(row, file->inode, bio);
 	return ret;
 }
 
-/* XFS downgrades too when it finds that it need not have taken it exclusive. */
-static bool demotes(const struct passage *passage, const struct dio_rule *rule)
+/* XFS also downgrades when it finds under the lock that shared is enough. */
+static bool demotes(const struct lock_state *state, const struct dio_rule *rule)
 {
-	return rule->flags & DEMOTES || (rule->mode == SHARED && passage->demotes);
+	return rule->flags & DEMOTES || (rule->mode == SHARED && state->demotes);
 }
 
 /*
- * A read that takes no lock, while somebody punches a hole: as reads without dioread_nolock. ext4
- * looks at EXT4_STATE_DIOREAD_LOCK for that, btrfs at BTRFS_INODE_READDIO_NEED_LOCK.
+ * While a job punches a hole, a read that takes no lock behaves like a read without dioread_nolock.
+ * ext4 looks at EXT4_STATE_DIOREAD_LOCK, btrfs at BTRFS_INODE_READDIO_NEED_LOCK.
  */
-static int take_until_submitted(struct dio_file *file, struct passage *passage)
+static int take_until_submitted(struct dio_file *file, struct lock_state *state)
 {
 	int ret = take(file, EXCLUSIVE);
 
 	if (!ret)
-		passage->mode = EXCLUSIVE;
+		state->mode = EXCLUSIVE;
 	return ret;
 }
 
-/* Take the lock and do what is to be done under it. On success passage->mode is then held. */
+/*
+ * Take i_rwsem and wait for what the rule says must be waited for under it. On success i_rwsem is
+ * held in state->mode.
+ */
 static int take_lock(struct dio_file *file, const struct kp_bio *bio, bool async,
-		     struct passage *passage)
+		     struct lock_state *state)
 {
-	const struct dio_rule *rule = &file->lock->row->rules[passage->class];
+	const struct dio_rule *rule = &file->lock->row->rules[state->class];
 	int ret;
 
-	passage->mode = UNLOCKED;
+	state->mode = UNLOCKED;
 	if (rule->mode == UNLOCKED)
-		return kp_inode_reads_locked(file->inode) ? take_until_submitted(file, passage) : 0;
-	ret = take_by_class(file, bio, passage);
+		return kp_inode_reads_locked(file->inode) ? take_until_submitted(file, state) : 0;
+	ret = take_by_class(file, bio, state);
 	if (ret)
 		return ret;
-	rule = &file->lock->row->rules[passage->class];
-	if (passage->class == PUNCH)
+	rule = &file->lock->row->rules[state->class];
+	if (state->class == PUNCH)
 		kp_inode_lock_reads(file->inode, file->job);
 	if (rule->flags & DRAINS || (async && rule->flags & AIO_DRAINS))
 		ret = wait_in_flight(file, KP_INODE_DIO);
-	if (ret && passage->class == PUNCH)
+	if (ret && state->class == PUNCH)
 		kp_inode_resume_reads(file->inode, file->job);
 	if (ret || rule->flags & DROPS) {
-		release(file, passage->mode);
-		passage->mode = UNLOCKED;
-	} else if (passage->mode == EXCLUSIVE && demotes(passage, rule)) {
+		release(file, state->mode);
+		state->mode = UNLOCKED;
+	} else if (state->mode == EXCLUSIVE && demotes(state, rule)) {
 		kp_rwsem_downgrade(&file->rwsem);
 		kp_count(&file->lock->stage.counters[DOWNGRADES], 1);
-		passage->mode = SHARED;
+		state->mode = SHARED;
 	}
 	return ret;
 }
 
-/* What comes before i_rwsem, by what the I/O is then; and the lock. */
+/*
+ * Take ext4's AIO mutex and wait for unwritten extents if the rule says so, then take i_rwsem. The
+ * rule for the first two is chosen before the wait, as in the kernel. Return: 0 or -ECANCELED.
+ */
 static int enter(struct dio_file *file, const struct kp_bio *bio, bool async,
-		 struct passage *passage)
+		 struct lock_state *state)
 {
 	const struct dio_rule *rule;
 	int ret = 0;
 
-	passage->class = diolock_classify(file->lock->row, file->inode, bio);
-	rule = &file->lock->row->rules[passage->class];
-	passage->aio_mutex = async && rule->flags & AIO_MUTEX;
-	if (passage->aio_mutex)
+	state->class = diolock_classify(file->lock->row, file->inode, bio);
+	rule = &file->lock->row->rules[state->class];
+	state->aio_mutex = async && rule->flags & AIO_MUTEX;
+	if (state->aio_mutex)
 		ret = kp_rwsem_down(&file->aio_mutex, KP_RWSEM_WRITE);
 	if (ret)
 		return ret;
 	if (async && rule->flags & AIO_UNWRITTEN)
 		ret = wait_in_flight(file, KP_INODE_UNWRITTEN);
 	if (!ret)
-		ret = take_lock(file, bio, async, passage);
-	if (ret && passage->aio_mutex)
+		ret = take_lock(file, bio, async, state);
+	if (ret && state->aio_mutex)
 		kp_rwsem_up(&file->aio_mutex, KP_RWSEM_WRITE);
 	return ret;
 }
 
 /* ---- completion ---------------------------------------------------------------------------- */
 
-/* What the inode learns from a write or discard. */
+/* Update the inode's size and block map after a write or discard. */
 static void note_blocks(const struct dio *dio, const struct kp_bio *bio)
 {
 	struct kp_arena *arena = dio->file->lock->stage.pipeline->arena;
@@ -376,7 +395,7 @@ static void note_blocks(const struct dio *dio, const struct kp_bio *bio)
 
 	if (dio->class == READ || bio->status || !size)
 		return;
-	/* Without memory for the map, blocks stay as they were: slower, never wrong. */
+	/* Without memory for the map, blocks keep their state: that is slower, but never wrong. */
 	if (dio->class != PUNCH && dio->class != OVERWRITE)
 		kp_inode_set_blocks(inode, arena, dio->pos, size, KP_BLOCKS_WRITTEN);
 	if (dio->class == PUNCH)
@@ -385,6 +404,7 @@ static void note_blocks(const struct dio *dio, const struct kp_bio *bio)
 		kp_inode_extend(inode, dio->pos + size);
 }
 
+/* Give the bio back to the stage above us. */
 static void pass_on(struct dio *dio, struct kp_bio *bio)
 {
 	bio->end_io = dio->end_io;
@@ -438,7 +458,7 @@ static struct dio *new_dio(struct dio_file *file, struct kp_bio *bio)
 	return dio;
 }
 
-/* Submit, with everything taken that the rule wants, down to the device. */
+/* Submit the bio down to the device. The locks are held. */
 static void submit(struct dio_file *file, struct dio *dio, struct kp_bio *bio)
 {
 	struct dio_lock *lock = file->lock;
@@ -457,30 +477,30 @@ static bool fills_blocks(enum dio_class class)
 	return class == PREALLOCATED || class == HOLE || class == UNALIGNED;
 }
 
-/* Now that it is known what it is: what its end releases. */
-static void set_out(struct dio *dio, const struct passage *passage, const struct dio_rule *rule,
-		    bool async)
+/* The class is final now: decide what the completion releases. */
+static void set_hold(struct dio *dio, const struct lock_state *state, const struct dio_rule *rule,
+		     bool async)
 {
-	dio->class = passage->class;
-	dio->unwritten = async && fills_blocks(passage->class);
+	dio->class = state->class;
+	dio->unwritten = async && fills_blocks(state->class);
 	dio->owner_ends = !async && rule->flags & DROPS;
-	dio->since_ns = passage->mode ? begin_hold(dio->file->lock) : 0;
+	dio->since_ns = state->mode ? begin_hold(dio->file->lock) : 0;
 	if (rule->until == COMPLETION || (rule->until == CALL && !async))
-		dio->hold = passage->mode;
+		dio->hold = state->mode;
 }
 
-/* One I/O through the lock. */
-static void carry_out(struct dio_lock *lock, struct kp_bio *bio)
+/* Take the locks of one I/O, submit it, and release what its completion does not release. */
+static void dio_run(struct dio_lock *lock, struct kp_bio *bio)
 {
 	struct dio_file *file = bio->file->stage_data[lock->stage.index];
 	bool async = !(bio->flags & KP_BIO_SYNC);
 	bool shared = lock->stage.pipeline->shared;
 	struct dio *dio = new_dio(file, bio);
 	const struct dio_rule *rule;
-	struct passage passage;
+	struct lock_state state;
 	bool waits, sleeps, retakes, ended = false;
 	uint64_t since;
-	int ret = dio ? enter(file, bio, async, &passage) : -ENOMEM;
+	int ret = dio ? enter(file, bio, async, &state) : -ENOMEM;
 
 	if (ret) {
 		if (dio)
@@ -488,19 +508,22 @@ static void carry_out(struct dio_lock *lock, struct kp_bio *bio)
 		kp_bio_fail(bio, ret);
 		return;
 	}
-	rule = &lock->row->rules[passage.class];
+	rule = &lock->row->rules[state.class];
 	retakes = rule->flags & DROPS;
 	waits = (async && rule->flags & AIO_WAITS) || (!async && retakes);
-	set_out(dio, &passage, rule, async);
+	set_hold(dio, &state, rule, async);
 	since = dio->hold ? 0 : dio->since_ns;
 	sleeps = dio->hold == EXCLUSIVE;
-	/* In a shared pipeline others may end it at any time: no look back unless we wait. */
+	/*
+	 * In a shared pipeline another thread may complete the I/O at any time, and 'ended' is on our
+	 * stack: use it only when we wait.
+	 */
 	if (waits || !shared)
 		dio->ended = &ended;
 	if (shared && sleeps)
 		kp_rwsem_sleeping(&file->rwsem);
 	if (dio->hold)
-		passage.mode = UNLOCKED; /* no longer ours */
+		state.mode = UNLOCKED; /* the completion releases it */
 	submit(file, dio, bio);
 	if (!shared && !ended && sleeps)
 		kp_rwsem_sleeping(&file->rwsem);
@@ -510,13 +533,13 @@ static void carry_out(struct dio_lock *lock, struct kp_bio *bio)
 		kp_pipeline_wait_for(lock->stage.pipeline, lock->stage.next, &ended);
 	else if (!shared && !ended)
 		dio->ended = NULL;
-	if (passage.mode) {
-		end_hold(lock, passage.mode, since);
-		release(file, passage.mode);
+	if (state.mode) {
+		end_hold(lock, state.mode, since);
+		release(file, state.mode);
 	}
 	if (retakes && !take(file, EXCLUSIVE))
 		release(file, EXCLUSIVE);
-	if (passage.aio_mutex)
+	if (state.aio_mutex)
 		kp_rwsem_up(&file->aio_mutex, KP_RWSEM_WRITE);
 	if (retakes && !async)
 		pass_on(dio, bio);
@@ -533,7 +556,7 @@ static void dio_submit(struct kp_stage *stage, struct kp_bio *bio)
 
 	if (bio->flags & KP_BIO_SYNC) {
 		if (takes_lock(bio))
-			carry_out(lock, bio);
+			dio_run(lock, bio);
 		else
 			kp_stage_submit(stage->next, bio);
 		return;
@@ -543,7 +566,7 @@ static void dio_submit(struct kp_stage *stage, struct kp_bio *bio)
 	lock->last = &bio->next;
 }
 
-/* The batch is committed: io_submit() walks it. */
+/* The batch is committed: submit it I/O by I/O, as io_submit() does. */
 static void dio_flush(struct kp_stage *stage)
 {
 	struct dio_lock *lock = kp_container_of(stage, struct dio_lock, stage);
@@ -559,24 +582,36 @@ static void dio_flush(struct kp_stage *stage)
 			lock->last = &lock->first;
 		bio->next = NULL;
 		if (takes_lock(bio))
-			carry_out(lock, bio);
+			dio_run(lock, bio);
 		else
 			kp_stage_submit(stage->next, bio);
 	}
 	lock->flushing = false;
 }
 
-/* ---- files, and setting up ----------------------------------------------------------------- */
+/* ---- files and set-up ---------------------------------------------------------------------- */
 
 static void refuse_file(struct kp_file *file, struct kp_inode *inode, int error)
 {
 	if (error == -EUSERS && !__atomic_exchange_n(&inode->told_full, true, __ATOMIC_RELAXED))
-		kp_log("diolock: %s: a lock has room for %u jobs: give fewer numjobs= on one file",
+		kp_log("diolock: %s: more than %u jobs use it: give fewer numjobs= on one file",
 		       file->path, KP_RWSEM_JOBS);
 	else if (error == -EBUSY)
-		kp_log("diolock: %s: jobs of another policy= or rwsem= use it: give all jobs on a "
-		       "file the same, or stonewall",
+		kp_log("diolock: %s: jobs with another policy= or rwsem= use it: give all jobs on "
+		       "a file the same, or stonewall",
 		       file->path);
+}
+
+static void init_user(struct kp_rwsem_user *user, struct kp_rwsem *sem, struct dio_file *file)
+{
+	uint64_t *values = file->lock->stage.counters;
+
+	kp_rwsem_user_init(user, sem, file->lock->rules, file->job);
+	user->taken[KP_RWSEM_READ] = &values[READ_LOCKS];
+	user->taken[KP_RWSEM_WRITE] = &values[WRITE_LOCKS];
+	user->idle = idle;
+	user->account = account;
+	user->private = file;
 }
 
 static int dio_open(struct kp_stage *stage, struct kp_file *kp_file)
@@ -588,7 +623,7 @@ static int dio_open(struct kp_stage *stage, struct kp_file *kp_file)
 
 	if (!file)
 		return -ENOMEM;
-	ret = kp_inode_attach(kp_file, stage->variant, lock->rules, lock->live_id, &inode,
+	ret = kp_inode_attach(kp_file, stage->variant, lock->rules, lock->alive_id, &inode,
 			      &file->job);
 	if (ret) {
 		refuse_file(kp_file, inode, ret);
@@ -597,17 +632,8 @@ static int dio_open(struct kp_stage *stage, struct kp_file *kp_file)
 	}
 	file->lock = lock;
 	file->inode = inode;
-	file->rwsem = (struct kp_rwsem_user){
-		.sem = &inode->rwsem,
-		.rules = lock->rules,
-		.job = file->job,
-		.taken = { &stage->counters[READ_LOCKS], &stage->counters[WRITE_LOCKS] },
-		.idle = idle,
-		.account = account,
-		.private = file,
-	};
-	file->aio_mutex = file->rwsem;
-	file->aio_mutex.sem = &inode->aio_mutex;
+	init_user(&file->rwsem, &inode->rwsem, file);
+	init_user(&file->aio_mutex, &inode->aio_mutex, file);
 	kp_file->stage_data[stage->index] = file;
 	return 0;
 }
@@ -640,12 +666,12 @@ static int dio_init(struct kp_stage *stage, const struct kp_stage_config *stage_
 	pthread_mutex_init(&lock->count_lock, NULL);
 	if (!lock->rules)
 		return -EINVAL;
-	ret = kp_liveness_join(config->arena, &lock->live_id);
+	ret = kp_liveness_join(config->arena, &lock->alive_id);
 	if (ret == -ENOSPC)
 		kp_log("diolock: too many jobs: give fewer numjobs=");
 	if (ret)
 		return ret;
-	/* As many as the application may have in flight, and one that is waited for. */
+	/* The application has at most depth I/Os in flight; one more may be waited for. */
 	return kp_pool_init(&lock->dios, sizeof(struct dio), config->depth + 1,
 			    stage->pipeline->shared);
 }
@@ -654,8 +680,8 @@ static void dio_exit(struct kp_stage *stage)
 {
 	struct dio_lock *lock = kp_container_of(stage, struct dio_lock, stage);
 
-	if (lock->live_id)
-		kp_liveness_leave(stage->pipeline->arena, lock->live_id);
+	if (lock->alive_id)
+		kp_liveness_leave(stage->pipeline->arena, lock->alive_id);
 	kp_pool_exit(&lock->dios);
 	pthread_mutex_destroy(&lock->count_lock);
 }

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The table of direct-I/O locks (policy P3), and what an I/O is to an inode.
+ * The table of direct-I/O locks (policy P3), and the classes of I/O.
  *
- * 16c54688592c ("ext4: Allow parallel DIO reads", 4.9) made a direct read take i_rwsem shared and
- * keep it until a synchronous read has completed, where 4.8 took it exclusive and let go before
- * the wait. A row says for each kind of I/O in which mode the lock is taken, how long it is held,
- * and what is waited for; diolock_io.c does it.
+ * In 4.8 a direct read took i_rwsem exclusive and released it before it waited for the I/O.
+ * 16c54688592c ("ext4: Allow parallel DIO reads", 4.9) made it take i_rwsem shared, and hold it until
+ * a synchronous read has completed. For each class of I/O, a row says in which mode the lock is
+ * taken, how long it is held, and what the I/O waits for. dio.c does what the row says.
  */
 #include "diolock.h"
 
 /* clang-format off */
-#define NO_LOCK	 { UNLOCKED, SUBMISSION, 0 } /* unless somebody punches a hole */
+#define NO_LOCK	 { UNLOCKED, SUBMISSION, 0 } /* unless a job punches a hole */
 #define S	 { SHARED, CALL, 0 }
 #define X	 { EXCLUSIVE, CALL, 0 }
 #define X_SUBMIT { EXCLUSIVE, SUBMISSION, 0 }
@@ -26,17 +26,20 @@
 #define UNALIGNED_WRITES(...)  UNALIGNED_IN_FILE(__VA_ARGS__), \
 			       [UNALIGNED_EXTENDING] = __VA_ARGS__
 
-/* Up to 4.8: ext4_file_write_iter() has a second mutex for unaligned asynchronous writes. */
+/* Up to 4.8, ext4_file_write_iter() has a second mutex for unaligned asynchronous writes. */
 #define EXT4_48_UNALIGNED                                                   \
 	UNALIGNED_IN_FILE({ EXCLUSIVE, CALL, AIO_MUTEX | AIO_UNWRITTEN }), \
 	[UNALIGNED_EXTENDING] = { EXCLUSIVE, COMPLETION, AIO_WAITS | AIO_MUTEX | AIO_UNWRITTEN }
 
-/* 5.2: the next asynchronous write must not meet the conversion of the block that this cuts. */
+/*
+ * From 5.2 on, the next asynchronous write waits until the block that this one covers in part is
+ * converted.
+ */
 #define EXT4_49_UNALIGNED                                                             \
 	UNALIGNED_IN_FILE({ EXCLUSIVE, CALL, AIO_UNWRITTEN | AIO_UNWRITTEN_AFTER }), \
 	[UNALIGNED_EXTENDING] = { EXCLUSIVE, COMPLETION, AIO_WAITS | AIO_UNWRITTEN }
 
-/* Asynchronous: alone on the file, and waited for. */
+/* An asynchronous write waits for all other direct I/O on the file, and the call waits for it. */
 #define EXT4_55_UNALIGNED UNALIGNED_WRITES({ EXCLUSIVE, COMPLETION, AIO_WAITS | AIO_DRAINS })
 /* clang-format on */
 

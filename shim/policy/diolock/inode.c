@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* What all jobs on one file share. See inode.h. */
+/* The state that all jobs on one file share. See inode.h. */
 #include <limits.h>
 #include <linux/fiemap.h>
 #include <linux/fs.h>
@@ -8,10 +8,11 @@
 #include "core/futex.h"
 #include "core/robust.h"
 #include "inode.h"
+#include "stage.h"
 
 #define CHUNK_BLOCKS   (1u << 18)
 #define CHUNK_WORDS    (CHUNK_BLOCKS / 64)
-#define FS_BLOCK_SIZE  4096u /* of a file system, where there is none to ask */
+#define FS_BLOCK_SIZE  4096u /* block size where there is no file system to ask */
 #define MAX_BLOCK_SIZE 65536
 
 /* ---- the block map ------------------------------------------------------------------------- */
@@ -21,14 +22,14 @@ struct kp_inode_chunk {
 	uint64_t allocated[CHUNK_WORDS];
 };
 
-/* A piece of a range of blocks that lies in one word of the map. */
+/* The part of a range of blocks that is in one word of the map. */
 struct piece {
 	uint64_t chunk;
 	unsigned int word;
 	uint64_t mask;
 };
 
-/* The piece at the head of [*first, end), which is moved past it. */
+/* Cut the first piece off [*first, end); *first moves to its end. */
 static struct piece next_piece(uint64_t *first, uint64_t end)
 {
 	unsigned int bit = *first % 64;
@@ -88,7 +89,7 @@ static struct kp_inode_chunk *make_chunk(struct kp_inode *inode, struct kp_arena
 	fresh = kp_arena_alloc(arena, sizeof(*fresh));
 	if (!fresh)
 		return NULL;
-	/* Two jobs may meet here; the loser's address space is never touched. */
+	/* Another job may have been faster: then our chunk stays unused, and costs no memory. */
 	if (__atomic_compare_exchange_n(&inode->chunks[i], &chunk, fresh, false, __ATOMIC_ACQ_REL,
 					__ATOMIC_ACQUIRE))
 		return fresh;
@@ -115,7 +116,7 @@ int kp_inode_set_blocks(struct kp_inode *inode, struct kp_arena *arena, uint64_t
 		struct kp_inode_chunk *chunk;
 
 		if (piece.chunk >= KP_INODE_CHUNKS)
-			return 0; /* not remembered: a hole for ever */
+			return 0; /* the map ends here: these blocks always count as holes */
 		chunk = make_chunk(inode, arena, piece.chunk);
 		if (!chunk)
 			return -ENOMEM;
@@ -130,7 +131,7 @@ int kp_inode_punch(struct kp_inode *inode, struct kp_arena *arena, uint64_t pos,
 	uint64_t first = kp_round_up(pos, inode->block_size);
 	uint64_t end = kp_round_down(pos + len, inode->block_size);
 
-	/* A block that is cut is zeroed in part, and stays. */
+	/* A block at either end that the range covers in part is zeroed there, and stays. */
 	return first < end ? kp_inode_set_blocks(inode, arena, first, end - first, KP_BLOCKS_HOLE)
 			   : 0;
 }
@@ -147,13 +148,13 @@ void kp_inode_extend(struct kp_inode *inode, uint64_t end)
 #define NR_EXTENTS 256u
 
 union extents {
-	struct fiemap map; /* ends in the extents */
+	struct fiemap map; /* its last member is the array of extents */
 	char size[sizeof(struct fiemap) + NR_EXTENTS * sizeof(struct fiemap_extent)];
 };
 
 /*
- * The blocks of a file as its file system knows them. Where it does not say, all are written.
- * Return: 0 or -errno.
+ * Read the file's extents from its file system. All blocks count as written where the file system
+ * does not tell. Return: 0 or -errno.
  */
 static int load_blocks(struct kp_inode *inode, const struct kp_file *file)
 {
@@ -186,8 +187,8 @@ static int load_blocks(struct kp_inode *inode, const struct kp_file *file)
 }
 
 /*
- * s_blocksize, which direct I/O is aligned to. What is larger than any local file system's is a
- * transfer size, as of NFS.
+ * s_blocksize, which direct I/O is aligned to. A size that is larger than any local file system's
+ * block is a transfer size, such as that of NFS.
  */
 static uint32_t block_size_of(int fd)
 {
@@ -198,7 +199,7 @@ static uint32_t block_size_of(int fd)
 	return size;
 }
 
-/* The first job: find out what the file is now. */
+/* The first job reads the state of the file. */
 static int load_inode(struct kp_inode *inode, const struct kp_file *file)
 {
 	inode->size = file->size;
@@ -241,8 +242,8 @@ static bool is_dead(const struct kp_inode *inode, unsigned int job, struct kp_ar
 	return user && kp_liveness_dead(arena, user);
 }
 
-/* With the inode locked, so that the number is not given away meanwhile. */
-static void bury(struct kp_inode *inode, unsigned int job, struct kp_inode_lost *lost)
+/* The inode is locked, so that no other job gets the number meanwhile. */
+static void reap(struct kp_inode *inode, unsigned int job, struct kp_inode_lost *lost)
 {
 	lost->jobs++;
 	lost->places += kp_rwsem_recover(&inode->rwsem, inode->rules, job);
@@ -255,45 +256,50 @@ static void bury(struct kp_inode *inode, unsigned int job, struct kp_inode_lost 
 	__atomic_store_n(&inode->jobs[job].user, 0, __ATOMIC_RELEASE);
 }
 
-static void bury_dead(struct kp_inode *inode, struct kp_arena *arena, struct kp_inode_lost *lost)
+static void reap_dead(struct kp_inode *inode, struct kp_arena *arena, struct kp_inode_lost *lost)
 {
-	for (unsigned int i = 0; i < KP_RWSEM_JOBS; i++) {
+	for (unsigned int i = 0; i < kp_inode_nr_jobs(inode); i++) {
 		if (is_dead(inode, i, arena))
-			bury(inode, i, lost);
+			reap(inode, i, lost);
 	}
 }
 
-struct kp_inode_lost kp_inode_recover(struct kp_inode *inode, struct kp_arena *arena)
+struct kp_inode_lost kp_inode_reap_dead(struct kp_inode *inode, struct kp_arena *arena)
 {
 	struct kp_inode_lost lost = { 0 };
 	bool any = false;
 
-	for (unsigned int i = 0; i < KP_RWSEM_JOBS && !any; i++)
+	for (unsigned int i = 0; i < kp_inode_nr_jobs(inode) && !any; i++)
 		any = is_dead(inode, i, arena);
 	if (!any)
 		return lost;
 	kp_robust_lock(&inode->lock);
-	bury_dead(inode, arena, &lost);
+	reap_dead(inode, arena, &lost);
 	pthread_mutex_unlock(&inode->lock);
 	return lost;
 }
 
 static bool is_used(const struct kp_inode *inode)
 {
-	for (unsigned int i = 0; i < KP_RWSEM_JOBS; i++) {
+	for (unsigned int i = 0; i < kp_inode_nr_jobs(inode); i++) {
 		if (job_user(inode, i))
 			return true;
 	}
 	return false;
 }
 
+/* The lowest number that is free. */
 static int find_job(struct kp_inode *inode, unsigned int *job)
 {
-	for (*job = 0; *job < KP_RWSEM_JOBS; (*job)++) {
-		if (!job_user(inode, *job))
-			return 0;
-	}
-	return -EUSERS;
+	unsigned int nr_jobs = kp_inode_nr_jobs(inode);
+
+	for (*job = 0; *job < nr_jobs && job_user(inode, *job); (*job)++)
+		;
+	if (*job == KP_RWSEM_JOBS)
+		return -EUSERS;
+	if (*job == nr_jobs)
+		__atomic_store_n(&inode->nr_jobs, nr_jobs + 1, __ATOMIC_SEQ_CST);
+	return 0;
 }
 
 static int attach(struct kp_inode *inode, const struct kp_file *file,
@@ -322,7 +328,7 @@ int kp_inode_attach(struct kp_file *file, const struct kp_variant *variant,
 		return ret;
 	*result = inode = object;
 	kp_robust_lock(&inode->lock);
-	bury_dead(inode, file->pipeline->arena, &lost);
+	reap_dead(inode, file->pipeline->arena, &lost);
 	ret = attach(inode, file, variant, rules);
 	if (!ret)
 		ret = find_job(inode, job);
@@ -350,7 +356,7 @@ void kp_inode_end(struct kp_inode *inode, unsigned int job, enum kp_inode_count 
 
 bool kp_inode_quiet(const struct kp_inode *inode, enum kp_inode_count count)
 {
-	for (unsigned int i = 0; i < KP_RWSEM_JOBS; i++) {
+	for (unsigned int i = 0; i < kp_inode_nr_jobs(inode); i++) {
 		if (__atomic_load_n(&inode->jobs[i].in_flight[count], __ATOMIC_SEQ_CST))
 			return false;
 	}
