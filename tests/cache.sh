@@ -7,7 +7,7 @@
 cache_variants=$(variants writeback writeback:)
 cache_variants="$cache_variants $(variants blocksize blocksize:)"
 
-# How they are written to: what both fio runs get | what only the first gets.
+# Patterns of writes: options of both fio runs | options of the first run only.
 cache_patterns='--rw=write --bs=64k --size=8m|
 --rw=randwrite --bs=4k --size=4m|--fsync=100
 --rw=write --bs=1000 --size=1000000|
@@ -19,12 +19,12 @@ cache_patterns='--rw=write --bs=64k --size=8m|
 --rw=randwrite --bs=8k --size=1m|--sync=1
 --rw=write --bs=8k --size=4m|--backend=io_uring --iodepth=8 --fdatasync=50'
 
-# The thread sanitizer cannot live with threads made after the fork of a program that had some.
+# The thread sanitizer fails when a program that has threads forks and the child starts threads.
 cache_jobs=''
 case $KP_SANITIZE in *thread*) cache_jobs=--thread ;; esac
 
-# plan VARIANT N [OPTION...]: adds a job that writes by the Nth pattern, and the one that verifies
-# it. Both fio runs have the same jobs in the same order, by which fio chooses its random numbers.
+# plan VARIANT N [OPTION...]: adds a job that writes by the Nth pattern, and a job that verifies it.
+# fio seeds its random numbers by the order of jobs, so both runs have the same jobs in the same order.
 writers='' verifiers='' planned=0
 plan() {
 	pattern=$(echo "$cache_patterns" | sed -n "$(($2 % 10 + 1))p")
@@ -38,8 +38,8 @@ plan() {
 	writers="$writers $*"
 }
 
-# written_and_verified: one fio writes through our cache, another with an engine of its own looks at
-# what lies on the device. The exit status of the second is in fio_status.
+# written_and_verified: one fio writes through our cache. Another verifies what is on the device with
+# an engine of fio's own, and leaves its exit status in fio_status.
 written_and_verified() {
 	fio_ok $writers
 	fio_run $verifiers

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck disable=SC2086 # options are meant to split
 #
-# Seed 1: a block device that starts with blocks of 512 bytes. The null device takes 10 us for each
-# bio (plug=none: what a bio-based driver such as md sees), dirty limit 8 MiB, depth 128 requests.
-# Sequential buffered writes: coalesce at least 3.5 times logical, and a run of 256 MiB gives the ratio
-# of a long one: no job pays for the first touch of the cache's memory. Random writes of 512 bytes: the
-# small block wins. time limit: 300
+# Seed 1: a block device that starts with blocks of 512 bytes. The null device takes 10 us for each bio
+# (plug=none: what a bio-based driver such as md sees). The dirty limit is 8 MiB, the depth 128 requests.
+# For sequential buffered writes coalesce reaches at least 3.5 times logical, and a run of 256 MiB gives
+# the ratio of a long one, since no job pays for the first touch of the cache's memory. For random
+# writes of 512 bytes the small block wins. time limit: 300
 . tests/lib.sh
 need_engine blocksize
 
@@ -21,7 +21,7 @@ speed() {
 	jq '.jobs[0].write.bw' "$KP_TMP/r.json"
 }
 
-# best POLICY ARG...: of three
+# best POLICY ARG...: the best of three
 best() {
 	for _ in 1 2 3; do speed "$@"; done | sort -n | tail -n 1
 }
@@ -36,8 +36,8 @@ ratio=$((coalesce * 100 / logical))
 say "coalesce over logical: $ratio %, wanted at least 350 (the kernel: 150 to 350)"
 [ $ratio -ge 350 ] || fail "coalesce is only $ratio % of logical"
 
-# ratio_of SIZE: coalesce over logical in %, as jobs of one fio. Each has a file of its own, and the
-# pages of those before it are still in the cache.
+# ratio_of SIZE: coalesce over logical in %, as jobs of one fio. Each job has a file of its own, and the
+# cache still holds the pages of the job before.
 ratio_of() {
 	args=''
 	for p in logical coalesce; do

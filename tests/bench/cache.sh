@@ -2,16 +2,16 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck disable=SC2086 # options are meant to split
 #
-# The cost of the page cache. Random reads of 4 KiB from it, second pass: at least half of fio's
-# mmap. Sequential buffered writes of 8 KiB, end_fsync included: at least fio's psync with direct=0
-# on the same file system. time limit: 300
+# The cost of the page cache. Random reads of 4 KiB that hit it reach at least half of fio's mmap.
+# Sequential buffered writes of 8 KiB, with end_fsync, reach at least fio's psync with direct=0 on the
+# same file system. time limit: 300
 . tests/lib.sh
 need_engine writeback
 
 json="--output-format=json --output=r.json"
 e=$(engine writeback)
 
-# middle FILTER COMMAND...: of five runs
+# middle FILTER COMMAND...: the median of five runs
 middle() {
 	filter=$1
 	shift

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck disable=SC2046,SC2086 # options are meant to split
 #
-# Seed 4: writeback that overruns its budget. The null device takes 20 us for each bio (plug=none)
-# and moves 400 MB/s, depth 128 requests; a dirty limit of 8 MiB keeps the writer of 8 KiB and the
-# flusher in step. strict at least 1.10 times overrun, with a tenth of the bios; overwrites do not
+# Seed 4: writeback overruns its budget. The null device takes 20 us for each bio (plug=none) and moves
+# 400 MB/s at a depth of 128 requests. A dirty limit of 8 MiB keeps the writer of 8 KiB and the flusher
+# in step. strict reaches at least 1.10 times overrun with a tenth of the bios. Overwrites do not
 # differ. time limit: 300
 . tests/lib.sh
 need_engine writeback
@@ -13,7 +13,7 @@ common="--ioengine=$(engine writeback) --backend=null --plug=none --null_submit_
 	--null_mbps=400 --dirty_bytes=8m --rw=write --bs=8k --size=256m --end_fsync=1
 	--output-format=json --output=r.json --counters=c.json"
 
-# speed POLICY ARG...: KiB/s of writes, and bios
+# speed POLICY ARG...: KiB/s of writes, and the number of bios
 speed() {
 	policy=$1
 	shift
@@ -21,7 +21,7 @@ speed() {
 	echo "$(jq '.jobs[0].write.bw' "$KP_TMP/r.json") $(counter "$KP_TMP/c.json" bios)"
 }
 
-# middle POLICY ARG...: of five
+# middle POLICY ARG...: the median of five
 middle() {
 	for _ in 1 2 3 4 5; do speed "$@"; done | sort -n | sed -n 3p
 }

@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck disable=SC2086 # options are meant to split
 #
-# Writeback that fails: the sync that follows says so once to each opener, writers at the dirty
-# limit do not hang, the run ends. Bad blocks on the null device, a full file system under a loop
-# device, where the kernel's own page cache is asked the same.
+# Writeback fails: the next sync of each opener reports it once, writers at the dirty limit do not hang,
+# and the run ends. The device is a null device with bad blocks, or a loop device on a full file system,
+# where the kernel's own page cache is the reference.
 . tests/lib.sh
 need_engine writeback blocksize
 case $KP_SANITIZE in *thread*) skip 'threads after a fork and the thread sanitizer do not go together' ;; esac
@@ -37,8 +37,8 @@ mkdir "$KP_TMP/mnt"
 mount "$loop" "$KP_TMP/mnt"
 at_exit "umount '$KP_TMP/mnt'"
 
-# full ENGINE-OPTIONS...: fsyncs of two jobs on a loop device whose file system is full: sets said to
-# the error of each.
+# full ENGINE-OPTIONS...: two jobs fsync a loop device on a full file system. Sets said to the error of
+# each.
 full() {
 	rm -f "$KP_TMP/mnt/disk"
 	truncate -s 64m "$KP_TMP/mnt/disk"

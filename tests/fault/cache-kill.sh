@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# A job of fio that shares a page cache with others is killed: the run ends, the others verify. What
-# the killed one had synced is checked by tests/unit/test_cache_kill. time limit: 120
+# A job of fio that shares a page cache with others is killed: the run ends, and the data of the others
+# verifies. tests/unit/test_cache_kill checks what the killed job had synced. time limit: 120
 . tests/lib.sh
 [ -z "$KP_SANITIZE" ] || skip 'a killed job and a sanitizer do not go together'
 need_engine writeback blocksize
@@ -19,7 +19,7 @@ wait_until() {
 	done
 }
 
-# Have the jobs written? Each has a region of 16 MiB of the file.
+# Has every job written? Each has a region of 16 MiB of the file.
 all_began() {
 	for j in 0 1 2 3; do
 		blocks=$(dd if="$KP_TMP/file" bs=4k skip=$((j * 4096)) count=16 2>/dev/null | tr -d '\0' | wc -c)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck disable=SC2086 # options are meant to split
 #
-# Options of the buffered policies that cannot be, and counters that tell what a policy did.
+# The buffered policies refuse options that are impossible, and their counters show the policy.
 . tests/lib.sh
 need_engine writeback blocksize
 case $KP_SANITIZE in *thread*) skip 'threads after a fork and the thread sanitizer do not go together' ;; esac
@@ -15,7 +15,7 @@ fio_refused 'mapped=some: .*auto' --name=j $w --mapped=some
 fio_refused 'dirty_bytes=4096: .*8192' --name=j $w --dirty_bytes=4096
 fio_refused 'block_size=512: .*4096' --name=j $b --block_size=512 --logical_block_size=4096
 fio_refused 'block_size=3000: .*power of two' --name=j $b --block_size=3000
-# Jobs that disagree about what they share: disagree PATTERN OPTIONS OPTIONS, of one and the other
+# disagree PATTERN OPTIONS OPTIONS: two jobs with different options for something that they share.
 disagree() {
 	both="--ioengine=$(engine writeback) --backend=null --rw=write --size=1m --rate=1m"
 	fio_refused "$1" --name=i $both $2 --exitall_on_error --name=j $both $3
@@ -24,7 +24,7 @@ disagree 'dirty_bytes=[0-9]*: another job has [0-9]*' '' --dirty_bytes=1m
 disagree 'cache_bytes=[0-9]*: another job has [0-9]*' '' --cache_bytes=32m
 disagree 'policy=strict: another job .*overrun|policy=overrun: another job .*strict' \
 	'--filename=f --policy=overrun' '--filename=f --policy=strict'
-# Whatever its files, it is one null device
+# There is one null device, whatever the names of the files.
 disagree 'nr_to_write=[0-9]*: another job has [0-9]*' '--filename=f' '--filename=g --nr_to_write=8'
 disagree 'wrap_fault=[01]: another job has [01]' '--filename=f' '--filename=g --wrap_fault=1'
 disagree 'mapped=[a-z]*: another job has it' '--filename=f' '--filename=f --mapped=all'
@@ -32,10 +32,10 @@ fio_refused 'in a page cache of its own' --name=a --ioengine="$(engine writeback
 	--size=16m --filename=f --rate=1m --exitall_on_error --name=b --ioengine="$(engine blocksize)" --rw=write \
 	--size=16m --filename=f --rate=1m --exitall_on_error --startdelay=0.2
 
-# of NAME COUNTER: of one job
+# of NAME COUNTER: a counter of one job
 of() { jq -e ".jobs[] | select(.name == \"$1\") | .$2" "$KP_TMP/c.json"; }
 
-# Bios of 1024 dirty pages; those of folio are split at 128 segments
+# 1024 dirty pages become bios. The bios of folio are split at 128 segments.
 args=''
 for p in logical coalesce merge_bh folio; do
 	args="$args --name=$p --stonewall $b --bs=64k --policy=$p --plug=none"
@@ -45,15 +45,15 @@ for p in logical:8192 coalesce:1024 merge_bh:1024 folio:8; do
 	equal "$p: bios" "$(of ${p%:*} bios)" ${p#*:}
 done
 
-# 64 dirty pages that need mapping, one above background, and a budget of 4: the fault goes on page
-# by page, the others leave the rest to the end
+# 64 dirty pages need mapping, one page is above the background limit, and the budget is 4. The fault
+# continues page by page; the other variants leave the rest to the late flush.
 args=''
 for p in overrun v1 jan strict 6.x; do
 	args="$args --name=$p --stonewall $w --size=256k --bs=256k --policy=$p --nr_to_write=4
 		--dirty_bytes=512k --dirty_background_bytes=252k --thinktime=300ms"
 done
-# Pages that have their blocks are no extents of one page each; what nobody synced is written at the
-# end, by the last job; the second pass comes from the cache
+# Mapped pages that follow each other are one extent. The last job writes at its end what nobody has
+# synced. The second pass of a read finds its pages in the cache.
 fio_ok $args --name=mapped --stonewall $w --size=1m --bs=1m --policy=overrun --mapped=all \
 	--nr_to_write=4 --name=late --stonewall $w --numjobs=2 --rate=16m --group_reporting \
 	--name=twice --stonewall $r --rw=read --bs=4k --loops=2 --invalidate=0
@@ -65,8 +65,8 @@ equal 'late flush' "$(jq '[.jobs[] | select(.name == "late") | .late_flush_bytes
 equal 'pages read' $(($(of twice cache_hits) + $(of twice cache_misses))) 2048
 equal 'bytes read' "$(of twice cache_read_bytes)" 4194304
 
-# No job takes page faults for the pages of the cache while it is measured: sections one after the
-# other, and jobs at once. 64 MiB are 16384 pages.
+# No job takes page faults for the pages of the cache while it is measured, neither in sections that
+# run one after the other nor beside other jobs. 64 MiB are 16384 pages.
 own_file="--ioengine=$(engine blocksize) --backend=null --rw=write --bs=1m --size=64m"
 args=''
 for p in logical coalesce folio; do

@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck disable=SC2086,SC3045 # options are meant to split; dash has ulimit -n
 #
-# Jobs, threads and files that share a page cache, through fio: threads, more files than there are
-# descriptors for twice, reads beside writes, the dirty limit. What lies on the device is looked at by
-# an engine of fio's own.
+# Jobs of fio share a page cache: as threads, with more files than half of the descriptors, with reads
+# beside writes, at the dirty limit. An engine of fio's own verifies what is on the device.
 . tests/lib.sh
 need_engine writeback blocksize
 case $KP_SANITIZE in *thread*) skip 'threads after a fork and the thread sanitizer do not go together' ;; esac
@@ -24,7 +23,7 @@ for e in $both; do
 		--verify_backlog=64 $j --dirty_bytes=128k --cache_bytes=256k
 done
 
-# 600 files, which each job has open, and flushers that want them, too
+# The job has 600 files open, and the flusher must open them, too.
 n="--name=n --rw=write --bs=4k --nrfiles=600 --size=4800k --filename_format=n.\$filenum $verify"
 (
 	ulimit -n 800
@@ -35,7 +34,7 @@ fio_run $n --ioengine=psync --verify_only
 equal 'pages of many files' "$(counter "$KP_TMP/c.json" writeback_pages)" 1200
 equal 'bytes that failed' "$(counter "$KP_TMP/c.json" writeback_failed_bytes)" 0
 
-# Writers wait at the limit, and only there
+# Writers wait at the dirty limit, and only there.
 for l in 128k:1 64m:0; do
 	fio_ok --name=l --ioengine="$(engine writeback)" --backend=null --null_submit_nsec=100000 \
 		--rw=write --bs=64k --size=8m --filename=l --dirty_bytes=${l%:*} --counters=c.json

@@ -1,9 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
 #
-# Every variant of the buffered policies survives verify: what one fio wrote through our cache
-# another finds on the device. A pattern for each variant; tests/long has every pair of them. And
-# the corrupting device is caught.
+# Every variant of the buffered policies survives verify: one fio writes through our cache, another
+# verifies what is on the device. Each variant runs one pattern; tests/long runs every pair. A device
+# that corrupts data is caught.
 . tests/lib.sh
 . tests/cache.sh
 need_engine writeback blocksize

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The block size: initial sizes over all sizes and logical blocks, the bios of every dirty mask and
- * the reads of every write, each against a reference that looks at bytes.
+ * The block size: initial sizes for all device sizes and logical blocks, the bios of every dirty
+ * mask and the reads of every write. Each is compared with a reference that looks at bytes.
  */
 #include <check.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 
 #define PAGE KP_PAGE_SIZE
 
-/* Each ck_assert() is a write to the runner: too slow where every case is tried. */
+/* Each ck_assert() writes to the runner, which is too slow where every case is tried. */
 #define require(condition, ...)                    \
 	do {                                       \
 		if (!(condition))                  \
@@ -60,7 +60,9 @@ START_TEST(initial_worked)
 }
 END_TEST
 
-/* The largest power of two up to the page, at least the logical block, that divides the size. */
+/*
+ * The largest power of two up to the page, and at least the logical block, that divides the size.
+ */
 static uint32_t largest_divisor(uint64_t size, uint32_t logical_block_size, uint32_t page_size)
 {
 	uint32_t best = logical_block_size;
@@ -130,10 +132,13 @@ static void want(uint64_t offset, uint64_t len)
 	wanted.list[wanted.nr++] = (struct kp_blocksize_bio){ offset, len };
 }
 
-/* Bios by a walk over blocks that joins a block to the bio before it where the variant does. */
+/*
+ * Build bios in a walk over blocks: a block joins the bio before it where the variant allows
+ * that.
+ */
 static void reference(const char *name, uint32_t block_size, const uint8_t *masks, size_t nr_pages)
 {
-	uint64_t first_page = 0; /* of the last bio */
+	uint64_t first_page = 0; /* blocks of the last bio */
 
 	wanted.nr = 0;
 	for (uint64_t at = 0; at < nr_pages * PAGE; at += block_size) {
@@ -251,7 +256,10 @@ END_TEST
 
 /* ---- reads before writes ------------------------------------------------------------------- */
 
-/* Buffer heads: a block is read if some bytes of it are written, some are not, and it is stale. */
+/*
+ * Buffer heads: a block is read if the write covers some of its bytes but not all, and it is
+ * stale.
+ */
 static uint8_t reads_by_block(uint32_t block_size, uint32_t from, uint32_t to, uint8_t uptodate)
 {
 	uint8_t reads = 0;
@@ -267,13 +275,16 @@ static uint8_t reads_by_block(uint32_t block_size, uint32_t from, uint32_t to, u
 	return reads;
 }
 
-/* iomap: stale blocks in a row that the write touches are read whole if it leaves out a part. */
+/*
+ * iomap: a run of stale blocks that the write touches is read whole if the write leaves out a
+ * part of it.
+ */
 static uint8_t reads_by_run(uint32_t block_size, uint32_t from, uint32_t to, uint8_t uptodate)
 {
 	uint8_t partly = reads_by_block(block_size, from, to, uptodate);
 	uint8_t reads = partly;
 
-	/* Spread from a block that is read to its stale neighbours that the write touches. */
+	/* From a block that is read, go on to the stale neighbours that the write touches. */
 	for (int i = 0; i < 8; i++) {
 		for (uint32_t block = 0; block < PAGE / block_size; block++) {
 			bool touched = (block + 1) * block_size > from && block * block_size < to;
@@ -332,12 +343,15 @@ START_TEST(reads_worked)
 {
 	const struct kp_variant *bh = variant("coalesce"), *folio = variant("folio");
 
-	/* the small block wins: an aligned 512-byte write reads nothing, or 4 KiB */
+	/*
+	 * The small block wins here: an aligned write of 512 bytes reads nothing, with large
+	 * blocks 4 KiB.
+	 */
 	ck_assert_uint_eq(kp_blocksize_reads(bh, 512, 512, 1024, 0), 0);
 	ck_assert_uint_eq(kp_blocksize_reads(bh, 4096, 512, 1024, 0), 1);
 	ck_assert_uint_eq(kp_blocksize_reads(bh, 4096, 512, 1024, 1), 0);
 	ck_assert_uint_eq(kp_blocksize_reads(bh, 4096, 0, 4096, 0), 0);
-	/* both ends */
+	/* both ends of the write */
 	ck_assert_uint_eq(kp_blocksize_reads(bh, 512, 100, 2000, 0), 0x09);
 	ck_assert_uint_eq(kp_blocksize_reads(bh, 512, 100, 2000, 0x01), 0x08);
 	ck_assert_uint_eq(kp_blocksize_reads(folio, 512, 100, 2000, 0), 0x0f);

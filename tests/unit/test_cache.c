@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The page cache stage (time limit: 120): what is on the device, in every variant. */
+/* The page cache stage (time limit: 120): every variant leaves the right data on the device. */
 #include <signal.h>
 #include <sys/wait.h>
 
@@ -119,7 +119,7 @@ END_TEST
 
 #define TURNS 300
 
-/* Two processes take turns: each adds one to every byte of a range that it reads. */
+/* Two processes take turns. Each reads a range, adds one to every byte, and writes it back. */
 static void take_turns(const char *path, uint32_t *turn, unsigned int me)
 {
 	unsigned char data[3000];
@@ -198,7 +198,10 @@ START_TEST(test_sparse_memory)
 				 0);
 		ck_assert_uint_le(cache()->in_use, limit);
 	}
-	/* The index holds what is cached, and no more: at most a path of nodes for a page. */
+	/*
+	 * The index holds nodes for what is cached and no more: at most a path of nodes for each
+	 * page.
+	 */
 	chunks = cache()->files[0]->index.nr_nodes;
 	ck_assert_uint_le(chunks, limit * 6);
 	ck_assert_int_eq(kp_file_close(file), 0);
@@ -212,7 +215,7 @@ END_TEST
 
 #define NR_CLEAN 100000u
 
-/* Until the flusher has written what there is. */
+/* Wait until the flusher has written everything. */
 static void wait_clean(void)
 {
 	struct cache_totals totals;
@@ -223,8 +226,8 @@ static void wait_clean(void)
 }
 
 /*
- * Time to write back one page of a null device's file of @size, by a sync and in the background,
- * beside @clean pages that are cached and clean. The best of 30 each.
+ * Measure how long it takes to write back one page of a null device's file of @size, by a sync
+ * and in the background, while @clean pages are cached and clean. The best of 30 each.
  */
 static void time_one_page(uint64_t size, unsigned int clean, uint64_t best[2])
 {
@@ -264,7 +267,7 @@ START_TEST(test_sparse_time)
 
 	time_one_page(MIB, 128, small);
 	time_one_page(1ull << 40, NR_CLEAN, large);
-	/* A look at each of the clean pages takes several times that. */
+	/* To look at each clean page would take several times as long. */
 	for (unsigned int i = 0; i < 2; i++)
 		ck_assert_msg(large[i] < 4 * small[i] + 100000, "%s: 1 TiB: %lu ns, 1 MiB: %lu ns",
 			      names[i], large[i], small[i]);
@@ -286,17 +289,17 @@ START_TEST(test_errseq)
 	ck_assert_int_eq(unit_io(&unit, &io, KP_OP_WRITE, one, 32768, buffer, 4096), 0);
 	ck_assert_int_eq(unit_io(&unit, &io, KP_OP_FLUSH, one, 0, NULL, 0), -EIO);
 	ck_assert_int_eq(unit_io(&unit, &io, KP_OP_FLUSH, one, 0, NULL, 0), 0);
-	/* Whoever opens after somebody was told does not hear of it. */
+	/* An opener does not see an error that somebody had seen before. */
 	late = unit_open(&unit, "bad", O_RDWR);
 	ck_assert_int_eq(unit_io(&unit, &io, KP_OP_FLUSH, late, 0, NULL, 0), 0);
 	ck_assert_int_eq(unit_io(&unit, &io, KP_OP_FDATASYNC, two, 0, NULL, 0), -EIO);
 	ck_assert_int_eq(unit_io(&unit, &io, KP_OP_FDATASYNC, two, 0, NULL, 0), 0);
 	ck_assert_uint_eq(counter(CACHE_FAILED_BYTES), 4096);
 	ck_assert_uint_eq(cache_totals(cache()).dirty, 0);
-	/* Dirtied again it is tried again. */
+	/* A page that is dirtied again is written again. */
 	ck_assert_int_eq(unit_io(&unit, &io, KP_OP_WRITE, one, 32768, buffer, 512), 0);
 	ck_assert_int_eq(unit_io(&unit, &io, KP_OP_FLUSH, late, 0, NULL, 0), -EIO);
-	/* Nobody else asks: the end of the pipeline does. */
+	/* Nobody asks for this error, so the end of the pipeline reports it. */
 	ck_assert_int_eq(unit_io(&unit, &io, KP_OP_WRITE, one, 32768, buffer, 512), 0);
 	ck_assert_int_eq(kp_pipeline_destroy(unit.pl), -EIO);
 	kp_arena_destroy(unit.arena);
@@ -310,7 +313,7 @@ struct claim {
 	uint32_t id;
 };
 
-/* The flusher of a moment ago: it had the page locked, and gives it up without having written it. */
+/* Act as a flusher that locked the page and does not write it. */
 static void *give_up(void *arg)
 {
 	struct claim *claim = arg;
@@ -335,7 +338,10 @@ static void start_writeback_page(struct claim *claim, uint16_t user)
 
 static const enum kp_op syncs[] = { KP_OP_FLUSH, KP_OP_FDATASYNC, KP_OP_SYNC_RANGE };
 
-/* What a sync waits for and is given up must be written before the sync returns. */
+/*
+ * A sync waits for a page that somebody else has under writeback. If that one redirties it, the
+ * sync must write it before it returns.
+ */
 START_TEST(test_sync_given_up)
 {
 	const char *path = unit_path("given-up");
@@ -366,7 +372,7 @@ START_TEST(test_sync_given_up)
 			ck_assert_uint_eq(claim.file->nr_dirty, 0);
 			unit_read_file(path, data, 4096, 4096);
 		} else {
-			/* A direct read relies on the same. */
+			/* A direct read waits for the page in the same way. */
 			ck_assert_int_eq(unit_io(&unit, &io, KP_OP_READ, direct, 4096, data, 4096),
 					 0);
 		}
@@ -381,7 +387,7 @@ START_TEST(test_sync_given_up)
 }
 END_TEST
 
-/* The same, of a flusher that is killed with the page under writeback. */
+/* The same, with a flusher that is killed while it has the page under writeback. */
 START_TEST(test_sync_killed)
 {
 	const char *path = unit_path("claimed");
@@ -464,7 +470,10 @@ START_TEST(test_invalidate)
 }
 END_TEST
 
-/* mapped=auto: the written extents of a file that exists, not its holes and unwritten ones. */
+/*
+ * mapped=auto takes the written extents of an existing file, and neither holes nor unwritten
+ * ones.
+ */
 START_TEST(test_mapped_extents)
 {
 	const char *path = unit_path("mapped");
@@ -473,12 +482,12 @@ START_TEST(test_mapped_extents)
 
 	set_up_case(&cases[_i], "libaio");
 	options.dirty_bytes = MIB;
-	options.dirty_background_bytes = MIB / 2; /* the sync alone writes */
+	options.dirty_background_bytes = MIB / 2; /* only the sync writes */
 	unit_make_file(path, buffer, 64 * KIB);
 	fd = open(path, O_RDWR);
 	if (fallocate(fd, 0, 64 * KIB, 64 * KIB)) {
 		close(fd);
-		return; /* no such file system */
+		return; /* the file system has no fallocate() */
 	}
 	ck_assert_int_eq(pwrite(fd, buffer, 4096, 200 * KIB), 4096);
 	ck_assert_int_eq(fsync(fd), 0);
@@ -487,7 +496,10 @@ START_TEST(test_mapped_extents)
 	file = unit_open(&unit, path, O_RDWR);
 	for (unsigned int i = 0; i < 60; i++)
 		ck_assert_int_eq(cache_mapped(cache()->files[0], i), i < 16 || i == 50);
-	/* One extent of what is mapped, one of what is not; written, all is. */
+	/*
+	 * There is one extent of mapped pages and one of others. All pages are mapped after they
+	 * are written.
+	 */
 	ck_assert_int_eq(do_io(file, KP_OP_WRITE, 0, buffer, 128 * KIB), 0);
 	ck_assert_int_eq(do_io(file, KP_OP_FDATASYNC, 0, NULL, 0), 0);
 	ck_assert_uint_eq(counter(CACHE_EXTENTS), 2);
@@ -499,7 +511,7 @@ START_TEST(test_mapped_extents)
 }
 END_TEST
 
-/* Old pages are written, whatever the limits, if anybody looks. */
+/* Expired pages are written below all limits, but only if the periodic check is on. */
 START_TEST(test_expire)
 {
 	struct kp_file *file;
@@ -520,7 +532,7 @@ START_TEST(test_expire)
 }
 END_TEST
 
-/* A second user in the same process. Return: what its pipeline, then its open, said. */
+/* Start a second user in the same process. Return: the error of its pipeline, or of its open. */
 static int second_user(const char *path)
 {
 	struct kp_pipeline *pl;
@@ -549,7 +561,10 @@ START_TEST(test_disagree)
 	unit.config.nr_stages = 0;
 	add_policy(&cases[(_i + 1) % NR_CASES]);
 	ck_assert_int_eq(second_user("same"), -EINVAL);
-	/* Another file, but of the same null device: one flusher, one policy of writeback. */
+	/*
+	 * Another file, but on the same null device, which has one flusher and one policy of
+	 * writeback.
+	 */
 	ck_assert_int_eq(second_user("other"), _i >= 4 && _i < 8 ? 0 : -EINVAL);
 	ck_assert_int_eq(kp_file_close(file), 0);
 	kp_pipeline_destroy(unit.pl);
@@ -622,7 +637,7 @@ START_TEST(test_other_cache_leaves)
 }
 END_TEST
 
-/* A file that others changed while nobody had it open is not what the cache remembers. */
+/* When others change a file while nobody has it open here, its cached pages are dropped. */
 START_TEST(test_changed_behind)
 {
 	const char *path = unit_path("changed");
@@ -637,7 +652,7 @@ START_TEST(test_changed_behind)
 		unit_start(&unit);
 		file = unit_open(&unit, path, O_RDWR);
 		ck_assert_int_eq(unit_io(&unit, &io, KP_OP_READ, file, 0, buffer, 4096), 0);
-		/* Unchanged it is still there the second time. */
+		/* The second time the file has not changed, and its page is still cached. */
 		ck_assert_uint_eq(counter(i == 1 ? CACHE_HITS : CACHE_MISSES), 1);
 		if (i == 2)
 			ck_assert_mem_eq(buffer, data, 4096);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Jobs that share a page cache are killed (time limit: 300): a random one, or the one whose thread
- * is the flusher. The others must finish, and what they wrote must be on the device; of the killed
- * one everything whose fsync had returned. Or all are killed at once, so that nobody is left to
- * make good what a sync only promised. KP_ROUNDS=100 for the long form.
+ * Jobs that share a page cache are killed (time limit: 300): a random one, or the one whose
+ * thread is the flusher. The others must finish, and their writes must be on the device. Of the
+ * killed job everything must be there whose fsync had returned. Or all jobs are killed at once,
+ * so that nobody is left to complete what a sync only promised. KP_ROUNDS=100 makes it longer.
  */
 #include <linux/futex.h>
 #include <signal.h>
@@ -13,16 +13,16 @@
 #include "unit.h"
 
 #define NR_JOBS	   4
-#define BLOCK	   1000u /* shares pages and blocks with its neighbours */
+#define BLOCK	   1000u /* a block shares pages and blocks with its neighbours */
 #define NR_BLOCKS  600u
 #define ROUNDS	   8
 #define SYNC_EVERY 25
 #define ALL	   (-1)
 
-/* What a job has done, in memory that outlives it. */
+/* What a job has done, in memory that outlives the job. */
 struct job {
-	uint32_t wrote[NR_BLOCKS];  /* version, noted before the write */
-	uint32_t synced[NR_BLOCKS]; /* version at an fsync that returned 0 */
+	uint32_t wrote[NR_BLOCKS];  /* the version, stored before the write */
+	uint32_t synced[NR_BLOCKS]; /* the version at an fsync that returned 0 */
 	uint32_t ios;
 	uint32_t stop;
 };
@@ -95,7 +95,7 @@ static void run_job(const struct variant_case *c, unsigned int nr)
 	_exit(0);
 }
 
-/* The thread that has the role of the flusher, 0: none. */
+/* The thread that is the flusher; 0: none is. */
 static pid_t flusher_thread(void)
 {
 	struct page_cache *cache;
@@ -108,7 +108,7 @@ static pid_t flusher_thread(void)
 	       FUTEX_TID_MASK;
 }
 
-/* The job whose thread that is. */
+/* The job that @thread belongs to. */
 static int job_of(const pid_t *pids, pid_t thread)
 {
 	char name[64];
@@ -121,7 +121,7 @@ static int job_of(const pid_t *pids, pid_t thread)
 	return -1;
 }
 
-/* Until each job has written, and a flusher has come. */
+/* Wait until each job has written, and there is a flusher. */
 static void wait_for_jobs(void)
 {
 	uint64_t give_up = kp_now_ns() + 20000000000ull;
@@ -138,7 +138,7 @@ static void wait_for_jobs(void)
 	}
 }
 
-/* Another thread must have taken the role within a second. */
+/* Another thread must become the flusher within a second. */
 static void wait_for_successor(pid_t before)
 {
 	uint64_t from = kp_now_ns();
@@ -152,8 +152,8 @@ static void wait_for_successor(pid_t before)
 }
 
 /*
- * A job that ended has its last version everywhere. Who was killed may have left a write half done,
- * of whatever version since its last sync.
+ * A job that ended has its last version in every block. A killed job may have left a write half
+ * done, of any version since its last sync.
  */
 static void check_block(const struct variant_case *c, const uint32_t *words, bool killed,
 			unsigned int nr, unsigned int block)
@@ -171,7 +171,7 @@ static void check_block(const struct variant_case *c, const uint32_t *words, boo
 	}
 }
 
-/* @victim: who was killed, ALL: every job. */
+/* @victim: the job that was killed; ALL: every job. */
 static void check_device(const struct variant_case *c, int victim)
 {
 	size_t size = (size_t)NR_JOBS * NR_BLOCKS * BLOCK;
@@ -265,7 +265,7 @@ static void kill_round(const struct variant_case *c, bool flusher)
 	end_round();
 }
 
-/* In any order, the flusher's owner first or last, so that others take over while they are killed. */
+/* Kill the jobs in any order, the flusher's first or last, so that others take over meanwhile. */
 static void kill_all_round(const struct variant_case *c)
 {
 	unsigned int first = unit_between(0, NR_JOBS - 1), pause = unit_between(0, 3) * 100;

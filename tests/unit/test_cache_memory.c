@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The page cache's memory (time limit: 120): it is there before the job begins, also where
- * madvise() cannot populate, and a job that touches little makes little of it.
+ * The memory of the page cache (time limit: 120): it is populated before the job begins, also
+ * where madvise() cannot do that, and no more of it than the job can use.
  */
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -16,7 +16,7 @@ static unsigned char buffer[MIB] __attribute__((aligned(4096)));
 static bool old_kernel;
 static unsigned int nr_refused;
 
-/* In place of the library's: kernels before 5.14 do not know MADV_POPULATE_WRITE. */
+/* This takes the place of the C library's. Kernels before 5.14 do not know MADV_POPULATE_WRITE. */
 int madvise(void *addr, size_t len, int advice)
 {
 	if (old_kernel && advice == MADV_POPULATE_WRITE) {
@@ -47,14 +47,14 @@ static void set_up(unsigned int kernel)
 	unit_fill(buffer, sizeof(buffer));
 }
 
-/* Write @size bytes of a file. Return: page faults meanwhile. */
+/* Write @size bytes of a file. Return: the page faults that this took. */
 static unsigned long write_file(const char *name, uint64_t size)
 {
 	struct kp_file *file = unit_open(&unit, name, O_RDWR);
 	unsigned long before;
 	struct kp_io io;
 
-	/* What the writeback of a first page takes is not what this is about. */
+	/* The first writeback touches memory that is not the pool's. */
 	ck_assert_int_eq(unit_io(&unit, &io, KP_OP_WRITE, file, 0, buffer, MIB), 0);
 	ck_assert_int_eq(unit_io(&unit, &io, KP_OP_FLUSH, file, 0, NULL, 0), 0);
 	before = faults();
@@ -65,7 +65,10 @@ static unsigned long write_file(const char *name, uint64_t size)
 	return before;
 }
 
-/* Jobs one after the other, each with a file of its own, beside what the cache keeps of the others. */
+/*
+ * Jobs run one after the other, each with a file of its own, while the cache keeps the pages of
+ * those before.
+ */
 START_TEST(test_one_after_the_other)
 {
 	static const char *const names[] = { "a", "b", "c" };
@@ -82,7 +85,7 @@ START_TEST(test_one_after_the_other)
 }
 END_TEST
 
-/* Two jobs at once: the data of one comes on top of the other's. */
+/* Two jobs at once: each needs memory for its own data. */
 START_TEST(test_two_at_once)
 {
 	struct kp_pipeline *second, *first;
@@ -101,7 +104,7 @@ START_TEST(test_two_at_once)
 }
 END_TEST
 
-/* Another process maps what the first has populated. */
+/* Another process populates for itself what the first has populated. */
 START_TEST(test_other_process)
 {
 	int status;
@@ -122,7 +125,7 @@ START_TEST(test_other_process)
 }
 END_TEST
 
-/* Pages of the pool that have memory. */
+/* Count the pages of the pool that have memory. */
 static unsigned int resident(void)
 {
 	unsigned char in_core[PAGES_PER_CHUNK];
@@ -138,7 +141,7 @@ static unsigned int resident(void)
 	return nr;
 }
 
-/* Many jobs on the same data populate it once; what is small stays small; limits hold. */
+/* Jobs with the same data populate memory for it once, and the limits hold. */
 START_TEST(test_no_more_than_needed)
 {
 	struct kp_pipeline *pls[8];
@@ -148,7 +151,7 @@ START_TEST(test_no_more_than_needed)
 	unit.config.data_id = 7;
 	for (unsigned int i = 0; i < 8; i++)
 		ck_assert_int_eq(kp_pipeline_create(&pls[i], &unit.config), 0);
-	/* By whole chunks. */
+	/* The pool populates whole chunks. */
 	ck_assert_uint_le(resident(), 4 * MIB / KP_PAGE_SIZE + PAGES_PER_CHUNK);
 	unit.config.data_size = 1ull << 40;
 	unit_start(&unit);
@@ -159,7 +162,7 @@ START_TEST(test_no_more_than_needed)
 }
 END_TEST
 
-/* Populating changes nothing: another job's dirty pages keep their contents. */
+/* Another job's dirty pages keep their contents. */
 START_TEST(test_contents_stay)
 {
 	static unsigned char data[MIB];
@@ -191,7 +194,7 @@ int main(void)
 	tcase_set_timeout(tests, 60);
 	tcase_add_loop_test(tests, test_no_more_than_needed, 0, 2);
 	tcase_add_loop_test(tests, test_contents_stay, 0, 2);
-	/* Sanitizers have page faults of their own. */
+	/* Sanitizers take page faults of their own. */
 	if (!sanitizer || !*sanitizer) {
 		tcase_add_loop_test(tests, test_one_after_the_other, 0, 2);
 		tcase_add_loop_test(tests, test_two_at_once, 0, 2);

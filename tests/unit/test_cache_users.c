@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Users of one page cache (time limit: 120): they meet at a page, leave, die and come back. */
+/*
+ * Users of one page cache (time limit: 120): they use the same page, leave, are killed, and come
+ * back.
+ */
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -27,8 +30,8 @@ static int do_io(struct kp_file *file, enum kp_op op, uint64_t pos, void *memory
 
 struct other {
 	pid_t pid;
-	int ready; /* a byte comes when it has done what it was to do */
-	int go;	   /* a byte makes it end as it should */
+	int ready; /* the process writes a byte when it has done its job */
+	int go;	   /* a byte tells the process to close its file and end */
 };
 
 typedef void (*other_job)(struct kp_file *file);
@@ -39,8 +42,8 @@ static void other_ready(int fd)
 }
 
 /*
- * A process with a pipeline of its own does @job on a file, and waits until it is killed or told to
- * end.
+ * Start a process with a pipeline of its own, which does @job on a file and then waits to be
+ * killed or told to end.
  */
 static struct other start_other(const char *path, int flags, other_job job)
 {
@@ -123,7 +126,7 @@ static void write_first_sector(struct kp_file *file)
 		_exit(5);
 }
 
-/* A slow null device, whose reads have their data when they are submitted. */
+/* Start a slow null device. Its reads copy the data when they are submitted. */
 static struct kp_file *slow_reads(unsigned int nr)
 {
 	struct kp_file *file;
@@ -137,7 +140,10 @@ static struct kp_file *slow_reads(unsigned int nr)
 	return file;
 }
 
-/* A direct write, or a trim, that ends while another job's read is under way: what comes in is old. */
+/*
+ * A direct write or a trim ends while another job's read is in flight: the data of that read is
+ * stale.
+ */
 START_TEST(test_read_gets_stale)
 {
 	struct kp_file *file = slow_reads(_i / 2), *cached;
@@ -159,7 +165,10 @@ START_TEST(test_read_gets_stale)
 }
 END_TEST
 
-/* A direct write of one part of a block while a buffered write reads the block for another. */
+/*
+ * A direct write changes one part of a block while a buffered write reads the block to change
+ * another.
+ */
 START_TEST(test_direct_beside_rmw)
 {
 	struct kp_file *file = slow_reads(_i);
@@ -187,7 +196,8 @@ START_TEST(test_bad_block_ahead)
 	options.read_ahead_kb = 128;
 	unit_start(&unit);
 	file = unit_open(&unit, "bad", O_RDWR);
-	ck_assert_int_eq(do_io(file, KP_OP_READ, 0, data, 8 * 4096), 0); /* and 8 pages more */
+	ck_assert_int_eq(do_io(file, KP_OP_READ, 0, data, 8 * 4096),
+			 0); /* and readahead of 8 pages more */
 	for (unsigned int i = 0; i < 64; i++)
 		ck_assert_int_eq(do_io(file, KP_OP_READ, i * 4096ull, data, 4096),
 				 i == 8 ? -EIO : 0);
@@ -200,11 +210,14 @@ END_TEST
 #define SHARED_PAGES 64u
 #define SHARED_NS    300000000u
 
-/* The version of each page: begun before it is written, done after. A trim's is all zeroes. */
+/*
+ * The version of each page: 'begun' changes before it is written, 'done' after. A trimmed page is
+ * all zeroes.
+ */
 struct shared_page {
 	uint32_t begun;
 	uint32_t done;
-	uint32_t trim; /* the latest version that was one */
+	uint32_t trim; /* the latest version that was a trim */
 };
 
 static struct shared_page *shared;
@@ -264,8 +277,9 @@ static void check_versions(struct kp_file *file, unsigned int page)
 }
 
 /*
- * What is read is never older than the last write that had returned, nor newer than the last that
- * had begun: cached, direct and trimmed, with pages evicted and written back all the time.
+ * A read returns nothing older than the last write that had returned, and nothing newer than the
+ * last that had begun: cached, direct or trimmed, while pages are evicted and written back all
+ * the time.
  */
 START_TEST(test_reader_beside_writer)
 {
@@ -311,7 +325,7 @@ static void write_half(struct kp_file *file)
 		_exit(5);
 }
 
-/* What a killed user left dirty is found by whoever opens the file next, and gets to the device. */
+/* The next opener finds the dirty pages of a killed user, and they are written. */
 START_TEST(test_killed_left_dirty)
 {
 	const char *path = unit_path("left");
@@ -335,7 +349,7 @@ START_TEST(test_killed_left_dirty)
 }
 END_TEST
 
-/* The same with another block size: first it is written back. */
+/* The next opener has another block size: the dirty pages are written first. */
 START_TEST(test_killed_other_block_size)
 {
 	const char *path = unit_path("sizes");
@@ -362,7 +376,9 @@ START_TEST(test_killed_other_block_size)
 }
 END_TEST
 
-/* Opening a file while the last user's late flush goes on: with its options, and with others. */
+/*
+ * A file is opened during the late flush of its last user, with the same options and with others.
+ */
 START_TEST(test_open_during_late_flush)
 {
 	struct kp_file *file;
@@ -384,7 +400,7 @@ START_TEST(test_open_during_late_flush)
 	ck_assert_int_eq(do_io(file, KP_OP_READ, 0, data, 24 * KIB), 0);
 	ck_assert_mem_eq(data, buffer, 24 * KIB);
 	end_other(&other, false);
-	/* Nor may a page of the other's stay under writeback for ever. */
+	/* No page of the other user may stay under writeback for ever. */
 	ck_assert_int_eq(do_io(file, KP_OP_WRITE, 0, buffer, 24 * KIB), 0);
 	ck_assert_int_eq(do_io(file, KP_OP_FLUSH, 0, NULL, 0), 0);
 	ck_assert_uint_eq(cache_totals(cache()).writeback, 0);
@@ -404,7 +420,7 @@ static void *open_and_end(void *path)
 
 static char dying_path[512];
 
-/* A thread that ends without a word: its user is dead, its process is not. */
+/* A thread ends without leaving: its user is dead, but its process is not. */
 static void die_slowly(struct kp_file *file)
 {
 	pthread_t thread;
@@ -416,7 +432,7 @@ static void die_slowly(struct kp_file *file)
 		_exit(7);
 }
 
-/* The last survivor flushes, however long who was killed takes to go. */
+/* The last live user writes everything back, however long a dead user's process takes to end. */
 START_TEST(test_last_beside_dying)
 {
 	const char *path = unit_path("dying");
@@ -472,7 +488,7 @@ START_TEST(test_orphans_of_other_device)
 	ck_assert_uint_eq(cache_totals(cache()).dirty, 112 / 4);
 	kill_other(&other);
 	ck_assert_int_eq(do_io(file, KP_OP_WRITE, 0, buffer, 112 * KIB), 0);
-	/* Ours stay below background, theirs go. */
+	/* Our dirty pages stay below the background limit, those of the dead user are written. */
 	for (unsigned int i = 0; cache()->files[1]->nr_dirty && i < 3000; i++)
 		usleep(1000);
 	check_disk(shm, 112 * KIB);
@@ -485,7 +501,7 @@ START_TEST(test_orphans_of_other_device)
 }
 END_TEST
 
-/* Those that nobody has a device for are given up, with a word and an error. */
+/* Dirty pages for which nobody has a device are given up with a message and an error. */
 START_TEST(test_orphans_of_no_device)
 {
 	const char *path = unit_path("nodev");
@@ -522,7 +538,10 @@ static void limit_files(rlim_t limit)
 	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &files), 0);
 }
 
-/* No descriptors are left: pages stay dirty until there are, or are given up with an error. */
+/*
+ * Without descriptors pages stay dirty until there is one again, or until they are given up with
+ * an error.
+ */
 START_TEST(test_no_descriptors)
 {
 	const char *path = unit_path("many");
@@ -540,7 +559,7 @@ START_TEST(test_no_descriptors)
 			break;
 		usleep(1000);
 	}
-	usleep(250000); /* it is tried again, without a word */
+	usleep(250000); /* the flusher tries again without a message */
 	ck_assert_uint_eq(cache_totals(cache()).dirty, 16);
 	ck_assert_ptr_nonnull(strstr(unit_said, "cannot be opened"));
 	ck_assert_uint_eq(unit_nr_said, 1);
@@ -551,14 +570,17 @@ START_TEST(test_no_descriptors)
 	} else {
 		ck_assert_int_eq(kp_pipeline_destroy(unit.pl), -EMFILE);
 		ck_assert_ptr_nonnull(strstr(unit_said, "late writeback failed"));
-		limit_files(0); /* sanitizers want some */
+		limit_files(0); /* sanitizers need some */
 	}
 	kp_arena_destroy(unit.arena);
 	unlink(path);
 }
 END_TEST
 
-/* A file that is gone takes its pages with it; one that lost its name only does not. */
+/*
+ * A file without links loses its pages at the last close. Without a name, but open, it keeps
+ * them.
+ */
 START_TEST(test_unlinked)
 {
 	const char *path = unit_path("unlinked");
@@ -573,7 +595,7 @@ START_TEST(test_unlinked)
 	ck_assert_int_eq(do_io(file, KP_OP_WRITE, 0, buffer, 16 * KIB), 0);
 	ck_assert_int_eq(unlink(path), 0);
 	ck_assert_int_eq(do_io(file, KP_OP_WRITE, 16 * KIB, buffer + 16 * KIB, 48 * KIB), 0);
-	usleep(200000); /* the flusher opens it through us */
+	usleep(200000); /* the flusher opens it through our descriptor */
 	ck_assert_uint_lt(cache_totals(cache()).dirty, 16);
 	ck_assert_int_eq(do_io(file, KP_OP_FDATASYNC, 0, NULL, 0), 0);
 	ck_assert_int_eq(pread(fd, data, 64 * KIB, 0), 64 * KIB);
@@ -581,7 +603,7 @@ START_TEST(test_unlinked)
 	ck_assert_int_eq(do_io(file, KP_OP_WRITE, 0, buffer, 4096), 0);
 	ck_assert_int_eq(kp_file_close(file), 0);
 	ck_assert_uint_eq(cache_totals(cache()).pages, 0);
-	/* Its number may come back: as another file. */
+	/* Another file may get its inode number. */
 	close(fd);
 	memset(data, 0x55, 8192);
 	unit_make_file(path, data, 8192);
@@ -602,7 +624,7 @@ enum name_change {
 	NAME_FOLDER_RENAMED,
 	NAME_ONE_OF_TWO_LINKS,
 	NAME_SYMLINK_SWAPPED,
-	NAME_REPLACED, /* another file has the name by now */
+	NAME_REPLACED, /* the name belongs to another file */
 	NAME_ONLY_LINK,
 	NR_NAME_CHANGES,
 };
@@ -612,7 +634,7 @@ static const char *const name_changes[] = {
 	"symlink swapped", "replaced",	     "only link removed",
 };
 
-/* The names of one file: the job opens 'opened', and the file is found at 'found' afterwards. */
+/* The names of one file: the job opens 'opened'; afterwards the file is at 'found'. */
 struct names {
 	char folder[600], moved[600], opened[700], other[700], found[700];
 };
@@ -678,8 +700,8 @@ static void check_names(const struct names *n, enum name_change change)
 }
 
 /*
- * What was not synced gets to the file, whatever became of its name after the job closed it. Or
- * before. When its last name is gone the data may go, as in the kernel.
+ * Data that was not synced gets to the file, whether its name changes before or after the job
+ * closes it. When the only link is removed the data may go, as in the kernel.
  */
 START_TEST(test_name_changes)
 {
@@ -705,12 +727,12 @@ START_TEST(test_name_changes)
 }
 END_TEST
 
-/* The same of several jobs: who wrote leaves first, while another has the file open, or had. */
+/* The same with two jobs. The writer leaves first, while the other has the file open or had it. */
 START_TEST(test_name_changes_of_jobs)
 {
 	enum name_change change = _i / 3;
 	unsigned int mine =
-		_i % 3; /* open; closed before the other wrote; never closed but read-only */
+		_i % 3; /* open; closed before the other writes; open for reading only */
 	struct kp_file *file;
 	struct names names;
 	struct other other;
@@ -735,7 +757,7 @@ START_TEST(test_name_changes_of_jobs)
 }
 END_TEST
 
-/* A killed job cannot keep a descriptor. What it wrote and nothing leads to is not lost unsaid. */
+/* A killed job keeps no descriptor. If nothing leads to its file, the loss is logged. */
 START_TEST(test_renamed_and_killed)
 {
 	struct kp_file *file;
@@ -766,7 +788,7 @@ START_TEST(test_renamed_and_killed)
 }
 END_TEST
 
-/* A job that closes more files than it keeps descriptors of goes on, and loses nothing. */
+/* A job closes more dirty files than it can keep descriptors of, and loses nothing. */
 START_TEST(test_many_closed)
 {
 	struct kp_file *file;
@@ -799,7 +821,7 @@ END_TEST
 
 /* ---- pids that come back ------------------------------------------------------------------- */
 
-/* The pid of a job that was killed belongs to a process that lives on: nobody waits for that. */
+/* Another process has the pid of a job that was killed: nobody waits for that process. */
 START_TEST(test_pid_reused)
 {
 	const char *path = unit_path("pid");
@@ -814,7 +836,7 @@ START_TEST(test_pid_reused)
 	file = unit_open(&unit, path, O_RDWR);
 	other = start_other(path, O_RDWR, write_half);
 	wait_ready(&other);
-	/* The other user had a page under writeback when it was killed. */
+	/* Pretend that the other user had a page under writeback when it was killed. */
 	cache_lock(cache(), cache()->files[0]);
 	cache_start_writeback(cache(), cache()->files[0], cache_lookup(cache()->files[0], 1), 1);
 	cache_unlock(cache()->files[0]);
@@ -830,7 +852,7 @@ START_TEST(test_pid_reused)
 }
 END_TEST
 
-/* A dead user is not reaped as long as one of its open files is there. */
+/* A dead user is not reaped as long as one of its open files exists. */
 START_TEST(test_io_not_over)
 {
 	const char *path = unit_path("inflight");
@@ -849,7 +871,7 @@ START_TEST(test_io_not_over)
 	cache_lock(cache(), cache()->files[0]);
 	cache_start_writeback(cache(), cache()->files[0], cache_lookup(cache()->files[0], 1), 1);
 	cache_unlock(cache()->files[0]);
-	/* Stands for an I/O in flight: an open file that holds the user's lock. */
+	/* An open file with the user's lock stands for an I/O in flight. */
 	snprintf(fd_path, sizeof(fd_path), "/proc/self/fd/%d", file->fd);
 	held = open(fd_path, O_RDONLY);
 	ck_assert_int_eq(kp_file_lock(held, KP_LOCK_CACHE_USER, 1), 0);
@@ -875,7 +897,7 @@ END_TEST
 
 static struct kp_file *left_open;
 
-/* Reads from the start, so that readahead is under way when the thread ends. */
+/* Read from the start, so that readahead is in flight when the thread ends. */
 static void *read_and_end(void *arg)
 {
 	(void)arg;
@@ -886,7 +908,7 @@ static void *read_and_end(void *arg)
 	return NULL;
 }
 
-/* io_submit_mode=offload: the thread that made a pipeline is gone when another takes it down. */
+/* io_submit_mode=offload: another thread destroys the pipeline after its maker has ended. */
 START_TEST(test_taken_down_by_another)
 {
 	pthread_t thread;
@@ -913,7 +935,10 @@ static void write_on(struct kp_file *file)
 	}
 }
 
-/* A flusher whose scan would go on as long as others write gives the role up all the same. */
+/*
+ * A flusher gives up its lock when its job leaves, even if its scan would continue while others
+ * write.
+ */
 START_TEST(test_leave_while_others_write)
 {
 	struct kp_file *file;
@@ -921,7 +946,7 @@ START_TEST(test_leave_while_others_write)
 	uint64_t from;
 
 	set_up(_i, "null");
-	/* Slower than who writes, so that there are dirty pages ahead at all times. */
+	/* The device is slower than the writer, so that there are always dirty pages. */
 	unit.config.device.null.memory_backed = false;
 	unit.config.device.null.submit_nsec = 1000000;
 	unit.config.device.limits.max_sectors_kb = 64;
@@ -945,7 +970,7 @@ END_TEST
 
 /* ---- limits -------------------------------------------------------------------------------- */
 
-/* Smaller limits of those who come later hold, and give memory back. */
+/* Smaller limits of later users hold, and memory is given back. */
 START_TEST(test_smaller_limits)
 {
 	const uint64_t size = 16 * MIB;
@@ -972,7 +997,7 @@ START_TEST(test_smaller_limits)
 		for (unsigned int j = 0; j < PAGES_PER_CHUNK; j++)
 			pages += resident[j] & 1;
 	}
-	/* By whole chunks of memory. */
+	/* The pool gives whole chunks back. */
 	ck_assert_uint_le(pages, 2 * PAGES_PER_CHUNK);
 	file = unit_open(&unit, "limits", O_RDWR);
 	ck_assert_int_eq(do_io(file, KP_OP_READ, 0, data, MIB), 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* The index of a file's pages, against a plain table. */
+/* The index of a file's pages, compared with a plain table. */
 #include "policy/cache/index.h"
 #include "unit.h"
 
@@ -32,7 +32,7 @@ static int by_value(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Numbers in clusters, up to the largest that a file of 2^63 bytes can have. */
+/* Choose numbers in clusters, up to the largest that a file of 2^63 bytes can have. */
 static void choose_numbers(unsigned int bits)
 {
 	for (unsigned int i = 0; i < NR_NUMBERS; i++)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The writeback scan: the worked traces of the specification, every variant, and random dirty sets
- * against a reference that decides page by page.
+ * The writeback scan: the worked traces of the specification, every variant, and random sets of
+ * dirty pages, compared with a reference that decides page by page.
  */
 #include <check.h>
 #include <limits.h>
@@ -11,7 +11,7 @@
 
 #define NR_PAGES 5000
 
-/* Each ck_assert() is a write to the runner: too slow once per page. */
+/* Each ck_assert() writes to the runner, which is too slow once per page. */
 #define require(condition)                        \
 	do {                                      \
 		if (!(condition))                 \
@@ -30,12 +30,12 @@ struct set {
 	bool writeback[NR_PAGES]; /* under writeback before the scan began */
 	bool locked[NR_PAGES];
 	bool integrity;
-	/* A writer that dirties this page next, one per round, up to the last. */
+	/* A writer dirties this page next, one page in each round, up to the last. */
 	uint64_t writer, writer_last;
 	struct extent extents[NR_PAGES];
 	unsigned int nr_extents;
-	bool open;	      /* the last extent may grow: mapped pages of one round */
-	unsigned int fail_at; /* submission that fails, from 1 */
+	bool open;	      /* mapped pages of one round may still extend the last extent */
+	unsigned int fail_at; /* the submission that fails, counted from 1 */
 	unsigned int submissions, plugs;
 };
 
@@ -141,7 +141,7 @@ static void check_unlocked(const struct set *set)
 		require(!set->locked[i]);
 }
 
-/* "0+4 5+1": the extents of a set as text. */
+/* Write the extents of a set as text, such as "0+4 5+1". */
 static const char *extents_text(const struct set *set)
 {
 	static char text[1 << 16];
@@ -159,8 +159,8 @@ static const char *extents_text(const struct set *set)
 
 struct trace {
 	const char *what;
-	const char *dirty;     /* "0-9", "0,1,3-6" */
-	const char *is_mapped; /* the same */
+	const char *dirty;     /* pages that are dirty, such as "0-9" or "0,1,3-6" */
+	const char *is_mapped; /* pages that are mapped, in the same form */
 	uint64_t writer, writer_last;
 	long nr;
 	const char *variants;
@@ -172,11 +172,11 @@ struct trace {
 #define SINGLES_4_9 " 4+1 5+1 6+1 7+1 8+1 9+1"
 
 static const struct trace traces[] = {
-	/* the table */
+	/* the table of the specification */
 	{ "table", "0-9", "", 0, 0, 4, "overrun", "0+4" SINGLES_4_9, -6, 0 },
 	{ "table", "0-9", "", 0, 0, 4, "v1", "0+4", 0, 2 },
 	{ "table", "0-9", "", 0, 0, 4, "jan strict", "0+4", 0, 0 },
-	/* the first pass of 6.x, without a transaction, looks at page 0 and leaves it */
+	/* The first pass of 6.x has no transaction: it looks at page 0 and leaves it. */
 	{ "table", "0-9", "", 0, 0, 4, "6.x", "0+4", 0, 1 },
 	{ "writer adds a page per round", "0-9", "", 10, 14, 4, "overrun",
 	  "0+4" SINGLES_4_9 " 10+1 11+1 12+1 13+1 14+1", -11, 0 },
@@ -198,7 +198,7 @@ static const struct trace traces[] = {
 	{ "nothing to spend", "0-9", "", 0, 0, 0, "v1", "", 0, 1 },
 	{ "nothing to spend", "0-9", "", 0, 0, 0, "jan", "0+1", -1, 0 },
 	{ "nothing to spend", "0-9", "", 0, 0, 0, "strict 6.x", "", 0, 0 },
-	/* more than there is */
+	/* more pages than there are */
 	{ "budget to spare", "2-5,8", "", 0, 0, 100, "overrun v1 jan strict", "2+4 8+1", 95, 0 },
 	{ "nothing dirty", "", "", 0, 0, 4, "overrun v1 jan strict 6.x", "", 4, 0 },
 };
@@ -303,7 +303,7 @@ START_TEST(extent_limit)
 }
 END_TEST
 
-/* WB_SYNC_ALL: no budget, pages under writeback are waited for, the range is kept. */
+/* WB_SYNC_ALL has no budget, waits for pages under writeback, and keeps to the range. */
 START_TEST(integrity)
 {
 	const struct kp_writeback_row *row = &kp_writeback_rows[_i];
@@ -341,14 +341,17 @@ START_TEST(cyclic)
 					    .writeback_index = 5 };
 	struct set *set = new_set("0-9", "0-9");
 
-	/* 5 pages to the end, then 3 of the 5 before. */
+	/* The scan writes 5 pages up to the end, then 3 of the 5 before the start. */
 	ck_assert_int_eq(kp_writeback_scan(&row->variant, &ops, set, &wbc), 0);
 	ck_assert_int_eq(wbc.nr_to_write, 0);
 	ck_assert_uint_eq(wbc.writeback_index, 3);
 	ck_assert_uint_eq(set->plugs, 2);
 	expect(row, set, "5+5 0+3");
 
-	/* The second half ends before the page where the first began, dirty again or not. */
+	/*
+	 * The second half ends before the page where the first began, even if that is dirty
+	 * again.
+	 */
 	wbc.nr_to_write = 20;
 	wbc.writeback_index = 5;
 	set = new_set("0-9", "0-9");
@@ -359,7 +362,7 @@ START_TEST(cyclic)
 }
 END_TEST
 
-/* 3.11 wrapped with nothing left; 9c12a831d73d made it stop. */
+/* 3.11 wrapped with no budget left; 9c12a831d73d stopped that. */
 START_TEST(wrap_fault)
 {
 	static const char *const wrapped[KP_NR_WRITEBACK_ROWS] = {
@@ -437,8 +440,8 @@ END_TEST
 /* ---- random sets against a reference ------------------------------------------------------- */
 
 /*
- * The reference knows no rounds of its own making: it is the pseudo code of the specification over
- * the whole array, with every variant's test spelled out.
+ * The reference is the pseudo code of the specification over the whole array, with the test of
+ * every variant spelled out. It makes no rounds of its own.
  */
 enum { OVERRUN, V1, JAN, STRICT, SIX };
 
@@ -466,7 +469,7 @@ static void reference_write(struct reference *ref, uint64_t start, uint64_t nr, 
 	ref->at = start + nr;
 }
 
-/* One round. Return: pages of the run. */
+/* One round. Return: the pages of the run. */
 static uint64_t reference_round(struct reference *ref, bool may_map)
 {
 	struct set *set = ref->set;
@@ -535,7 +538,7 @@ static void random_set(struct set *set, unsigned int pages)
 	unsigned int dirty = rand() % 100, is_mapped = rand() % 3 ? 0 : rand() % 100;
 	bool is_dirty = false, has_blocks = false;
 
-	/* Stretches rather than noise: a page is mostly as the one before. */
+	/* Runs are likelier than in noise: most pages are as the page before. */
 	for (unsigned int i = 0; i < pages; i++) {
 		if (rand() % 4 == 0)
 			is_dirty = (unsigned int)rand() % 100 < dirty;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the tests of the page cache share: a unit with any of its variants. */
+/* What the tests of the page cache share: a unit with any of the variants. */
 #ifndef KP_UNIT_CACHE_H
 #define KP_UNIT_CACHE_H
 
@@ -25,7 +25,7 @@ static const struct variant_case cases[] = {
 	{ &kp_blocksize_policy, "folio" },
 };
 
-#define NR_CASES 9 /* of writeback: 0 to 4 */
+#define NR_CASES 9 /* 0 to 4 are writeback's */
 
 static inline void add_policy(const struct variant_case *c)
 {

@@ -47,8 +47,8 @@ struct kp_blocksize_bio {
 /**
  * kp_blocksize_next_bio - the next bio of writeback for consecutive dirty pages.
  * @block_size: 512 to KP_PAGE_SIZE, a power of two.
- * @masks: the dirty blocks of each of @nr_pages pages, which are consecutive in the file. Blocks behind
- *	the end of the file must not be dirty.
+ * @masks: the dirty blocks of each of @nr_pages pages, which are consecutive in the file. Blocks
+ *	behind the end of the file must not be dirty.
  * @bio: the previous bio, zeroed for the first; receives the next one.
  *
  * Each dirty block becomes a bio. With merge_bh a page that is all dirty becomes one bio. With

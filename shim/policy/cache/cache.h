@@ -31,13 +31,14 @@
  * States of a block. A page keeps a mask of blocks for each; cache_file.lock protects all of them:
  *
  *	state		entered by			left by
- *	clean		cache_end_writeback()		cache_set_dirty(): a writer
- *	(uptodate)	a read that ends		reclaim, cache_invalidate(), cache_drop_page()
- *	dirty		cache_set_dirty(): a writer	cache_start_writeback(): flusher or sync
+ *	clean		cache_end_writeback(),		cache_set_dirty(): a writer;
+ *	(uptodate)	the end of a read		reclaim, cache_invalidate()
+ *	dirty		cache_set_dirty(): a writer;	cache_start_writeback(): flusher, sync;
  *			cache_redirty()			cache_clear_dirty(): discard, unlink
- *	writeback	cache_start_writeback()		cache_end_writeback(): the end_io of cache_page.writer
- *							cache_redirty(): the scan, or reap_dead()
- *	reading		a read begins (PG_locked)	the end_io of cache_page.reader, or reap_dead()
+ *	writeback	cache_start_writeback()		cache_end_writeback(): the user 'writer';
+ *							cache_redirty(): scan, reap_dead()
+ *	reading		the begin of a read		the end of the read: the user 'reader';
+ *	(PG_locked)					reap_dead()
  *
  * A block may be dirty and under writeback at once: a writer changed it while it was written. A
  * page with a block that is dirty, under writeback or reading keeps its memory.

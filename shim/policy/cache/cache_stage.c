@@ -21,11 +21,10 @@
 #define NR_TO_WRITE   1024 /* MAX_WRITEBACK_PAGES */
 #define DIRTY_BYTES   (256ull << 20)
 #define CACHE_BYTES   (1024ull << 20)
-#define LEAVE_NS \
-	30000000000u /* how long a file may take to be written back for others before it can be opened */
-#define OTHERS_NS  3000000000u /* how long a fio that is just ending may take to release a file */
-#define RELEASE_NS 100000000u
-#define WAIT_US	   5000u
+#define LEAVE_NS      30000000000u /* how long others may write a file back before it is opened */
+#define OTHERS_NS     3000000000u  /* how long an ending fio may take to release a file */
+#define RELEASE_NS    100000000u
+#define WAIT_US	      5000u
 
 /*
  * posix_fadvise(POSIX_FADV_DONTNEED): drop whole pages only; the last page of the file counts as

@@ -40,8 +40,7 @@ struct open_file {
 	uint64_t previous; /* the page that was read last */
 	uint64_t ra_start;
 	uint32_t ra_size;
-	uint32_t
-		ra_async; /* the next window is read when this many pages of the present one are left */
+	uint32_t ra_async; /* the next window is read when so many pages are left */
 };
 
 static inline struct cache_stage *cache_stage(struct kp_stage *stage)

@@ -161,7 +161,7 @@ static int check_block_size(const struct kp_file *kp_file, uint32_t block_size)
 		return -EINVAL;
 	}
 	if (block_size > KP_PAGE_SIZE || block_size & (block_size - 1)) {
-		kp_log("%s: block_size=%u: not possible, give a power of two from %u to %u",
+		kp_log("%s: block_size=%u: impossible, give a power of two from %u to %u",
 		       kp_file->path, block_size, logical, KP_PAGE_SIZE);
 		return -EINVAL;
 	}

@@ -18,11 +18,10 @@
 #define LOOK_NS	      100000000u
 #define REAP_EVERY_NS 500000000u
 #define DYING_NS      20000000u
-#define GIVE_UP_NS \
-	2000000000u /* a file that nobody uses and that cannot be opened is given up after this time */
-#define NR_REQUESTS 128u
-#define OPEN_FILES  32u
-#define OPEN_TRIES  10u
+#define GIVE_UP_NS    2000000000u /* how long an unused file that cannot be opened is kept */
+#define NR_REQUESTS   128u
+#define OPEN_FILES    32u
+#define OPEN_TRIES    10u
 
 /* An open file of the flusher's pipeline. */
 struct flusher_file {
@@ -169,8 +168,8 @@ static void note_unopened(struct cache_file *file, int error)
 {
 	if (error == -EXDEV || cache_load(&file->unopened_ns))
 		return;
-	kp_log("%s: cannot be opened for writeback: %s; its dirty pages are kept, to be tried "
-	       "again",
+	kp_log("%s: cannot be opened for writeback: %s; its dirty pages are kept and "
+	       "tried again",
 	       file->path, strerror(-error));
 	__atomic_store_n(&file->unopened_ns, kp_now_ns(), __ATOMIC_RELEASE);
 }
@@ -478,7 +477,7 @@ static void write_last(struct flusher *flusher)
 		ret = write_last_file(flusher, flusher->last[i]);
 		if (!ret)
 			continue;
-		kp_log("%s: late writeback failed: %s; some of what was written is not on the "
+		kp_log("%s: late writeback failed: %s; some of its data is not on the "
 		       "device",
 		       flusher->last[i]->path, strerror(-ret));
 		if (!flusher->error)

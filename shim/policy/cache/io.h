@@ -61,7 +61,7 @@ int cache_io_init(struct cache_io_ctx *ctx, struct page_cache *cache, uint16_t u
 		  struct kp_pipeline *pl, struct kp_stage *next, uint64_t *counters);
 void cache_io_exit(struct cache_io_ctx *ctx);
 
-/* cache_bio_alloc - a bio at @pos with room for @nr segments, with its cache_io. NULL: no memory. */
+/* cache_bio_alloc - a bio at @pos with a cache_io and room for @nr segments. NULL: no memory. */
 struct kp_bio *cache_bio_alloc(struct cache_io_ctx *ctx, struct cache_file *file,
 			       struct kp_file *kp_file, uint64_t pos, unsigned int nr);
 

@@ -30,7 +30,7 @@ int cache_locate_file(const struct page_cache *cache, const struct cache_file *f
  */
 void cache_descriptors_changed(struct cache_file *file);
 
-/* cache_has_descriptor - does the user have the file open, or a descriptor kept? Without a lock, too. */
+/* cache_has_descriptor - does the user have a descriptor, open or kept? Without a lock, too. */
 static inline bool cache_has_descriptor(const struct cache_opens *opens)
 {
 	return __atomic_load_n(&opens->opens, __ATOMIC_RELAXED) ||

@@ -209,8 +209,8 @@ void cache_start_writeback(struct page_cache *cache, struct cache_file *file, ui
 	struct cache_page *page = cache_page(cache, id);
 
 	page->writer = user;
-	page->writeback =
-		page->dirty; /* The copy comes first: if we die here, the blocks are in both masks. */
+	/* This comes first: if we die here, the blocks are in both masks. */
+	page->writeback = page->dirty;
 	page_index_set(&file->index, page->number, PAGE_WRITEBACK);
 	add(&file->nr_writeback, &cache->writeback, 1);
 	cache_clear_dirty(cache, file, id, page->dirty);

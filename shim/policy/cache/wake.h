@@ -17,7 +17,7 @@ static inline void cache_wake(struct cache_file *file)
 		kp_futex_wake(&file->progress, INT32_MAX);
 }
 
-/* cache_wake_throttled - wake the writers that wait at the dirty limit: there are fewer dirty pages. */
+/* cache_wake_throttled - wake the writers at the dirty limit: there are fewer dirty pages now. */
 static inline void cache_wake_throttled(struct page_cache *cache)
 {
 	__atomic_fetch_add(&cache->balance, 1, __ATOMIC_SEQ_CST);

@@ -19,7 +19,7 @@ void cache_write(struct cache_stage *cs, struct open_file *of, struct kp_bio *bi
 int cache_sync_range(struct cache_stage *cs, struct open_file *of, struct kp_file *kp_file,
 		     uint64_t pos, uint64_t len);
 
-/* cache_write_sync - after a write: sync it if the file has O_SYNC or O_DSYNC. generic_write_sync() */
+/* cache_write_sync - generic_write_sync(): sync a write if the file has O_SYNC or O_DSYNC. */
 int cache_write_sync(struct cache_stage *cs, struct open_file *of, struct kp_bio *bio);
 
 /* cache_lock_inode - take the file's write_lock. Our own completions go on meanwhile. */
