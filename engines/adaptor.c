@@ -49,6 +49,8 @@ int kp_plan_policy(struct kp_plan *plan, const struct kp_policy *policy, const c
 	const struct kp_variant *variant;
 	int ret = kp_policy_find(policy, name, kernel, &variant, why, why_size);
 
+	if (!ret)
+		ret = kp_policy_check(policy, options, variant, why, why_size);
 	if (!ret && variant)
 		plan->stages[plan->nr_stages++] =
 			(struct kp_stage_config){ policy, variant, options };
@@ -57,7 +59,7 @@ int kp_plan_policy(struct kp_plan *plan, const struct kp_policy *policy, const c
 
 static bool is_null(const struct kp_engine_options *o)
 {
-	return !strcmp(o->backend, "null");
+	return kp_backend_caps(o->backend) & KP_BACKEND_NO_FILE;
 }
 
 /* Does the job complete inside queue()? */
@@ -66,7 +68,7 @@ static bool is_synchronous(const struct thread_data *td)
 	const struct kp_engine_options *o = td->eo;
 
 	if (!is_null(o))
-		return !strcmp(o->backend, "psync");
+		return kp_backend_caps(o->backend) & KP_BACKEND_SYNCHRONOUS;
 	if (o->null_completion)
 		return !strcmp(o->null_completion, "sync");
 	return td->o.iodepth == 1;
@@ -114,15 +116,6 @@ static int plan_plug(const struct kp_engine_options *o, struct kp_plan *plan, ch
 		return 0;
 	return kp_plan_policy(plan, &kp_plug_policy, o->plug, o->plug ? NULL : o->kernel,
 			      plan->plug_options, why, size);
-}
-
-static bool known_backend(const char *name)
-{
-	for (unsigned int i = 0; kp_backends[i]; i++) {
-		if (!strcmp(kp_backends[i], name))
-			return true;
-	}
-	return false;
 }
 
 /* Can counters=FILE be written at the end of the run? */
@@ -189,12 +182,12 @@ static int check_options(const struct thread_data *td, char *why, size_t size)
 {
 	const struct kp_engine_options *o = td->eo;
 	struct kp_device_config device;
+	int ret;
 
-	if (!known_backend(o->backend)) {
-		snprintf(why, size, "backend=%s: unknown, give libaio, io_uring, psync or null",
-			 o->backend);
-		return -EINVAL;
-	}
+	device_config(td, &device);
+	ret = kp_device_check(&device, why, size);
+	if (ret)
+		return ret;
 	if (o->null_completion && strcmp(o->null_completion, "sync") &&
 	    strcmp(o->null_completion, "async")) {
 		snprintf(why, size, "null_completion=%s: unknown, give sync or async",
@@ -216,8 +209,7 @@ static int check_options(const struct thread_data *td, char *why, size_t size)
 	}
 	if (o->counters && check_counters(o->counters, why, size))
 		return -EINVAL;
-	device_config(td, &device);
-	return kp_limits_check_options(&device.limits, why, size);
+	return 0;
 }
 
 static int make_plan(struct thread_data *td, struct kp_plan *plan, char *why, size_t size)
@@ -335,7 +327,6 @@ static int create_pipeline(struct thread_data *td, struct job *job)
 		.data_size =
 			td->o.io_size && td->o.io_size < td->o.size ? td->o.io_size : td->o.size,
 		.data_id = data_id(td),
-		.synchronous = job->synchronous,
 		.terminate = &td->terminate,
 	};
 	char why[512];

@@ -136,21 +136,8 @@ static int checksum_plan(const struct kp_engine_options *common, struct kp_plan 
 	o->stage.mirrors = o->mirrors;
 	o->stage.read_mirror = o->read_mirror;
 	o->stage.sums = o->sums;
-	ret = kp_plan_policy(plan, &kp_checksum_policy, common->policy, common->kernel, &o->stage,
-			     why, why_size);
-	if (ret || plan->nr_stages)
-		return ret;
-	/* What it writes would leave the sums of FILE, and the other copies, behind. */
-	if (o->sums) {
-		snprintf(why, why_size, "sums=%s: policy=none keeps no sums, drop sums=", o->sums);
-		return -EINVAL;
-	}
-	if (o->mirrors > 1) {
-		snprintf(why, why_size,
-			 "mirrors=%u: policy=none keeps no copies, drop mirrors=", o->mirrors);
-		return -EINVAL;
-	}
-	return 0;
+	return kp_plan_policy(plan, &kp_checksum_policy, common->policy, common->kernel, &o->stage,
+			      why, why_size);
 }
 
 static const struct kp_engine engine = {

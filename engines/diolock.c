@@ -31,16 +31,11 @@ static int diolock_plan(const struct kp_engine_options *common, struct kp_plan *
 			size_t why_size)
 {
 	struct diolock_options *o = (struct diolock_options *)common;
-	int ret;
 
 	o->stage.rwsem = o->rwsem;
 	o->stage.kernel = common->kernel;
-	ret = kp_plan_policy(plan, &kp_diolock_policy, common->policy, common->kernel, &o->stage,
-			     why, why_size);
-	if (ret)
-		return ret;
-	return kp_diolock_check_options(&o->stage, plan->nr_stages ? plan->stages[0].variant : NULL,
-					why, why_size);
+	return kp_plan_policy(plan, &kp_diolock_policy, common->policy, common->kernel, &o->stage,
+			      why, why_size);
 }
 
 static const struct kp_engine engine = {

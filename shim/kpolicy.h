@@ -91,36 +91,6 @@ struct kp_limit_options {
 	uint32_t chunk_sectors;
 };
 
-/**
- * kp_limits_default - the block layer's defaults (blk_set_default_limits, 4.3 to 5.11).
- */
-void kp_limits_default(struct kp_queue_limits *limits);
-
-/**
- * kp_limits_read - read the limits of a block device from sysfs.
- * @dev: device number of a disk, or of a partition, which has the limits of its disk.
- *
- * Return: 0; -ENODEV when @dev has no queue in sysfs (a network or btrfs file system).
- * Any thread.
- */
-int kp_limits_read(struct kp_queue_limits *limits, uint64_t dev);
-
-/**
- * kp_limits_check_options - is what the user asked for possible at all?
- * @why: receives one line that names option, value and remedy.
- *
- * Return: 0 or -EINVAL. Any thread.
- */
-int kp_limits_check_options(const struct kp_limit_options *options, char *why, size_t why_size);
-
-/**
- * kp_limits_override - lay the user's limits over the device's.
- *
- * Return: 0; -EINVAL with @why when the result contradicts itself. Any thread.
- */
-int kp_limits_override(struct kp_queue_limits *limits, const struct kp_limit_options *options,
-		       char *why, size_t why_size);
-
 /* ---- bio ----------------------------------------------------------------------------------- */
 
 enum kp_op {
@@ -256,6 +226,9 @@ struct kp_policy {
 	const void *rows; /* each begins with a struct kp_variant */
 	size_t row_size;
 	unsigned int nr_rows;
+	/* See kp_policy_check(). Optional. */
+	int (*check)(const void *options, const struct kp_variant *variant, char *why,
+		     size_t why_size);
 	/* Keep what is to outlive the run: see kp_arena_finish(). Optional. */
 	void (*finish)(struct kp_arena *arena);
 };
@@ -285,6 +258,17 @@ const struct kp_variant *kp_policy_variant(const struct kp_policy *policy, unsig
  */
 int kp_policy_find(const struct kp_policy *policy, const char *name, const char *kernel,
 		   const struct kp_variant **variant, char *why, size_t why_size);
+
+/**
+ * kp_policy_check - do the options of a policy go with the variant?
+ * @options: the policy's own struct, or NULL.
+ * @variant: a row of @policy, or NULL for none.
+ * @why: receives one line that names option, value and remedy.
+ *
+ * kp_pipeline_create() asks the same. Return: 0 or -EINVAL. Any thread.
+ */
+int kp_policy_check(const struct kp_policy *policy, const void *options,
+		    const struct kp_variant *variant, char *why, size_t why_size);
 
 /** kp_version_compare - order two kernel versions; a missing patch level matches any. */
 int kp_version_compare(const char *a, const char *b);
@@ -439,6 +423,24 @@ struct kp_device_config {
 /** kp_backends - the names of the devices, then NULL. */
 extern const char *const kp_backends[];
 
+/** enum kp_backend_caps - what a device is like. */
+enum kp_backend_caps {
+	KP_BACKEND_NO_FILE = 1 << 0,	 /* it opens no file and needs none: a path is a name */
+	KP_BACKEND_SYNCHRONOUS = 1 << 1, /* an I/O has ended when its submission returns */
+	KP_BACKEND_OWN_IO = 1 << 2,	 /* when a process has ended, its I/O is over */
+};
+
+/** kp_backend_caps - the enum kp_backend_caps of a device; 0 for an unknown name. Any thread. */
+unsigned int kp_backend_caps(const char *name);
+
+/**
+ * kp_device_check - are the options of a device possible?
+ * @why: receives one line that names option, value and remedy.
+ *
+ * kp_pipeline_create() asks the same. Return: 0 or -EINVAL. Any thread.
+ */
+int kp_device_check(const struct kp_device_config *config, char *why, size_t why_size);
+
 /** struct kp_stage_config - a policy that is switched on. */
 struct kp_stage_config {
 	const struct kp_policy *policy;
@@ -451,16 +453,6 @@ struct kp_diolock_options {
 	const char *rwsem;  /* behaviour of the lock: "4.9", "5.3", "5.11"; NULL: by kernel */
 	const char *kernel; /* whose rw_semaphore; NULL: that of the variant's first kernels */
 };
-
-/**
- * kp_diolock_check_options - do the options go with the variant?
- * @variant: a row of kp_diolock_policy, or NULL for none.
- * @why: receives one line that names option, value and remedy.
- *
- * Return: 0 or -EINVAL. Any thread.
- */
-int kp_diolock_check_options(const struct kp_diolock_options *options,
-			     const struct kp_variant *variant, char *why, size_t why_size);
 
 /** struct kp_split_options - options of the split policy. */
 struct kp_split_options {
@@ -544,7 +536,6 @@ struct kp_pipeline_config {
 	uint64_t max_io_size; /* bytes of the largest I/O; pools are sized by it */
 	uint64_t data_size;   /* bytes it will touch, for memory of a cache; 0: unknown */
 	uint64_t data_id;     /* pipelines with the same id touch the same data; 0: none does */
-	bool synchronous;     /* every I/O goes through kp_submit_wait() */
 	const volatile bool *terminate; /* set by anyone: waits end. NULL: never */
 };
 

@@ -17,12 +17,12 @@
 #include "core/counters.h"
 #include "core/device.h"
 #include "core/file.h"
+#include "core/limits.h"
 #include "core/log.h"
 #include "core/pipeline.h"
 #include "core/pool.h"
 #include "core/stage.h"
 #include "core/util.h"
-#include "device/devices.h"
 #include "kpolicy.h"
 
 #endif

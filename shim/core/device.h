@@ -57,7 +57,9 @@ struct kp_device {
  */
 struct kp_device_ops {
 	struct kp_stage_ops stage;
-	bool synchronous; /* submit returns with the request ended */
+	unsigned int caps; /* enum kp_backend_caps */
+	/* Are the options of the device possible? 0 or -EINVAL, one line in @why. Optional. */
+	int (*check)(const struct kp_device_config *config, char *why, size_t why_size);
 	/* Open what the kernel needs for a file, such as a registered descriptor. Optional. */
 	int (*open)(struct kp_device *device, struct kp_file *file);
 	void (*close)(struct kp_device *device, struct kp_file *file);
@@ -70,6 +72,12 @@ struct kp_device_ops {
 	/* Memory that I/Os will come from, to be registered with the kernel. Optional. */
 	int (*buffers)(struct kp_device *device, void *start, size_t size);
 };
+
+/* kp_device_keeps_data - does a read return what was written? */
+static inline bool kp_device_keeps_data(const struct kp_device *device)
+{
+	return !(device->ops->caps & KP_BACKEND_NO_FILE) || device->config.null.memory_backed;
+}
 
 static inline struct kp_device *kp_stage_device(struct kp_stage *stage)
 {

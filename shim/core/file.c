@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "device.h"
-#include "device/devices.h"
 #include "file.h"
+#include "limits.h"
 #include "log.h"
 #include "pipeline.h"
 
@@ -136,7 +136,7 @@ int kp_file_open(struct kp_pipeline *pl, const char *path, int flags, uint64_t s
 	file->flags = flags;
 	if (buffered(pl))
 		flags &= ~(O_SYNC | O_DSYNC);
-	if (pl->device->ops == &kp_null_device)
+	if (pl->device->ops->caps & KP_BACKEND_NO_FILE)
 		open_model(file, size);
 	else
 		ret = open_real(file, flags);

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <sys/sysmacros.h>
 
-#include "kpolicy.h"
+#include "limits.h"
 #include "util.h"
 
 void kp_limits_default(struct kp_queue_limits *limits)

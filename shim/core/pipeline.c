@@ -22,25 +22,7 @@
 #define WAIT_NS	    100000000 /* a wait in place looks around this often */
 #define NR_REQUESTS 128u      /* BLKDEV_MAX_RQ, the kernel's nr_requests */
 
-static const struct kp_device_ops *const devices[] = {
-	&kp_libaio_device,
-	&kp_io_uring_device,
-	&kp_psync_device,
-	&kp_null_device,
-};
-
-const char *const kp_backends[] = { "libaio", "io_uring", "psync", "null", NULL };
-
 static __thread char this_thread; /* its address names the thread */
-
-static const struct kp_device_ops *find_device(const char *name)
-{
-	for (size_t i = 0; i < sizeof(devices) / sizeof(*devices); i++) {
-		if (name && !strcmp(devices[i]->stage.name, name))
-			return devices[i];
-	}
-	return NULL;
-}
 
 /* ---- completion ---------------------------------------------------------------------------- */
 
@@ -567,23 +549,9 @@ static struct kp_stage *add_stage(struct kp_pipeline *pl, const struct kp_stage_
 static int add_device(struct kp_pipeline *pl, const struct kp_device_config *config,
 		      unsigned int needs, unsigned int nr_requests)
 {
-	const struct kp_device_ops *ops = find_device(config->backend);
-	struct kp_stage *stage;
+	const struct kp_device_ops *ops = kp_device_choose(config->backend, needs);
+	struct kp_stage *stage = add_stage(pl, &ops->stage);
 
-	if (!ops) {
-		kp_log("backend=%s: no such device, give one of: libaio, io_uring, psync, null",
-		       config->backend ? config->backend : "");
-		return -EINVAL;
-	}
-	/*
-	 * A policy that lets go between submission and completion needs the two apart, which a
-	 * blocking system call cannot do.
-	 */
-	if (ops == &kp_psync_device && needs & KP_NEEDS_ASYNC_DEVICE)
-		ops = &kp_libaio_device;
-	if (ops == &kp_io_uring_device && needs & KP_NEEDS_OWN_IO)
-		ops = &kp_libaio_device;
-	stage = add_stage(pl, &ops->stage);
 	if (!stage)
 		return -ENOMEM;
 	pl->device = kp_stage_device(stage);
@@ -600,11 +568,12 @@ static int add_device(struct kp_pipeline *pl, const struct kp_device_config *con
 	return 0;
 }
 
-static int add_stages(struct kp_pipeline *pl, const struct kp_pipeline_config *config)
+static int add_stages(struct kp_pipeline *pl, const struct kp_pipeline_config *config,
+		      unsigned int needs)
 {
-	unsigned int needs = pipeline_needs(config);
 	int ret;
 
+	needs |= pipeline_needs(config);
 	pl->shared = needs & KP_NEEDS_SHARED;
 	if (pl->shared) {
 		pl->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -620,13 +589,8 @@ static int add_stages(struct kp_pipeline *pl, const struct kp_pipeline_config *c
 		stage->variant = stage_config->variant;
 		stage->counters = pl->slot->values + kp_counters_at(stage_config->policy);
 	}
-	if (config->device.fault) {
-		ret = kp_fault_check(config->device.fault);
-		if (!ret && !add_stage(pl, &kp_fault_stage))
-			ret = -ENOMEM;
-		if (ret)
-			return ret;
-	}
+	if (config->device.fault && !add_stage(pl, &kp_fault_stage))
+		return -ENOMEM;
 	/* A pass-through needs a request per I/O; policies cut I/Os, up to the kernel's default. */
 	ret = add_device(pl, &config->device, needs,
 			 config->nr_stages ? kp_max(config->depth, NR_REQUESTS) : config->depth);
@@ -660,12 +624,83 @@ static int init_done_ring(struct kp_pipeline *pl, unsigned int depth)
 	return pl->done ? 0 : -ENOMEM;
 }
 
+/*
+ * Where a policy stands among kp_policies, by its stage: the policies of one stage stand where the
+ * first of them does. -1: it is none of them, but a test's.
+ */
+static int position(const struct kp_policy *policy)
+{
+	for (int i = 0; kp_policies[i]; i++) {
+		if (kp_policies[i]->ops == policy->ops)
+			return i;
+	}
+	return -1;
+}
+
+/* Do the stages stand in the kernel's order, and each of them once? */
+static int check_order(const struct kp_pipeline_config *config, char *why, size_t why_size)
+{
+	const struct kp_policy *upper = NULL;
+
+	for (unsigned int i = 0; i < config->nr_stages; i++) {
+		const struct kp_policy *policy = config->stages[i].policy;
+
+		if (position(policy) < 0)
+			continue;
+		if (upper && position(upper) == position(policy)) {
+			snprintf(why, why_size, "%s and %s: a pipeline has one %s, give only one",
+				 upper->name, policy->name, policy->ops->name);
+			return -EINVAL;
+		}
+		if (upper && position(upper) > position(policy)) {
+			snprintf(why, why_size,
+				 "%s above %s: the kernel has them the other way round, "
+				 "give %s first",
+				 upper->name, policy->name, policy->name);
+			return -EINVAL;
+		}
+		upper = policy;
+	}
+	return 0;
+}
+
+/* Everything that can be wrong with a configuration, before anything exists. */
+static int check_config(const struct kp_pipeline_config *config)
+{
+	char why[512];
+	int ret = kp_device_check(&config->device, why, sizeof(why));
+
+	if (!ret)
+		ret = check_order(config, why, sizeof(why));
+	for (unsigned int i = 0; !ret && i < config->nr_stages; i++) {
+		const struct kp_stage_config *stage = &config->stages[i];
+
+		ret = kp_policy_check(stage->policy, stage->options, stage->variant, why,
+				      sizeof(why));
+	}
+	if (!ret && !config->depth) {
+		snprintf(why, sizeof(why), "depth=0: no I/O can be in flight, give at least 1");
+		ret = -EINVAL;
+	}
+	if (ret)
+		kp_log("%s", why);
+	return ret;
+}
+
 int kp_pipeline_create(struct kp_pipeline **result, const struct kp_pipeline_config *config)
 {
-	struct kp_pipeline *pl = calloc(1, sizeof(*pl));
-	char why[256];
-	int ret;
+	return kp_pipeline_create_with(result, config, 0);
+}
 
+int kp_pipeline_create_with(struct kp_pipeline **result, const struct kp_pipeline_config *config,
+			    unsigned int needs)
+{
+	struct kp_pipeline *pl;
+	int ret = check_config(config);
+
+	if (ret)
+		return ret;
+	pl = calloc(1, sizeof(*pl));
 	if (!pl)
 		return -ENOMEM;
 	pl->wake_fd = -1;
@@ -675,21 +710,12 @@ int kp_pipeline_create(struct kp_pipeline **result, const struct kp_pipeline_con
 	pl->terminate = config->terminate;
 	pl->limits = config->device.limits;
 	pl->depth = config->depth;
-	pl->synchronous = config->synchronous;
 	pl->slot = config->slot;
 	if (!pl->slot)
 		pl->slot = pl->own_slot = calloc(1, sizeof(*pl->own_slot));
-	ret = pl->slot ? kp_limits_check_options(&pl->limits, why, sizeof(why)) : -ENOMEM;
-	if (ret == -EINVAL)
-		kp_log("%s", why);
-	if (!ret && !pl->depth) {
-		kp_log("depth=0: no I/O can be in flight, give at least 1");
-		ret = -EINVAL;
-	}
+	ret = pl->slot ? init_done_ring(pl, pl->depth) : -ENOMEM;
 	if (!ret)
-		ret = init_done_ring(pl, pl->depth);
-	if (!ret)
-		ret = add_stages(pl, config);
+		ret = add_stages(pl, config, needs);
 	if (ret) {
 		kp_pipeline_destroy(pl);
 		return ret;

@@ -30,7 +30,6 @@ struct kp_pipeline {
 	struct kp_file *files;
 	struct kp_limit_options limits;
 	unsigned int depth;
-	bool synchronous;
 	bool shared;
 	bool complete;	   /* every stage could be set up */
 	int error;	   /* of what stages did on their own; kp_pipeline_destroy() returns it */
@@ -59,6 +58,13 @@ struct kp_pipeline {
 	/* The device's, when no stage stands above it; NULL: an I/O passes the stages in a bio. */
 	kp_transfer_fn transfer;
 };
+
+/*
+ * kp_pipeline_create_with - kp_pipeline_create() for somebody who needs more of the device than the
+ * stages do. @needs: enum kp_stage_needs.
+ */
+int kp_pipeline_create_with(struct kp_pipeline **pl, const struct kp_pipeline_config *config,
+			    unsigned int needs);
 
 /*
  * kp_pipeline_flush - flush every stage from @from (NULL: the first) down to the device.

@@ -33,6 +33,12 @@ const struct kp_variant *kp_policy_variant(const struct kp_policy *policy, unsig
 	return (const void *)((const char *)policy->rows + i * policy->row_size);
 }
 
+int kp_policy_check(const struct kp_policy *policy, const void *options,
+		    const struct kp_variant *variant, char *why, size_t why_size)
+{
+	return options && policy->check ? policy->check(options, variant, why, why_size) : 0;
+}
+
 struct version {
 	long part[3]; /* -1: not given */
 	long rc;      /* RELEASE: the release itself, after every rc */

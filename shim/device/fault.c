@@ -46,13 +46,15 @@ static bool parse_fault(const char *text, struct fault_kind *kind)
 	       (kind->transfer_limit && !(kind->transfer_limit % KP_SECTOR_SIZE));
 }
 
-int kp_fault_check(const char *text)
+int kp_fault_check(const char *text, char *why, size_t why_size)
 {
 	struct fault_kind kind;
 
 	if (parse_fault(text, &kind))
 		return 0;
-	kp_log("fault=%s: unknown, give corrupt, error:N or short:BYTES (a multiple of 512)", text);
+	snprintf(why, why_size,
+		 "fault=%s: unknown, give corrupt, error:N or short:BYTES (a multiple of 512)",
+		 text);
 	return -EINVAL;
 }
 

@@ -309,5 +309,6 @@ const struct kp_device_ops kp_libaio_device = {
 		.flush = aio_flush,
 		.exit = aio_exit,
 	},
+	.caps = KP_BACKEND_OWN_IO,
 	.reap = aio_reap,
 };

@@ -493,31 +493,57 @@ static bool parse_sector(const char **text, uint64_t *sector)
 	return *sector <= UINT64_MAX / KP_SECTOR_SIZE - 1;
 }
 
-/* "16-23,1024-1031": sectors, both ends included. */
-static int parse_badblocks(struct null_device *null, const char *text)
+/* The next range of "16-23,1024-1031": sectors, both ends included. */
+static bool parse_range(const char **text, struct bad_range *range)
+{
+	uint64_t first, last;
+	bool good = parse_sector(text, &first);
+
+	last = first;
+	if (good && **text == '-') {
+		(*text)++;
+		good = parse_sector(text, &last);
+	}
+	if (!good || last < first || (**text && **text != ','))
+		return false;
+	*range = (struct bad_range){ first * KP_SECTOR_SIZE, (last + 1) * KP_SECTOR_SIZE };
+	return true;
+}
+
+/* null_check() has found them good. */
+static int add_badblocks(struct null_device *null, const char *text)
 {
 	do {
-		uint64_t first, last;
-		struct bad_range *bad;
-		bool good = parse_sector(&text, &first);
+		struct bad_range *bad = realloc(null->bad, (null->nr_bad + 1) * sizeof(*bad));
 
-		last = first;
-		if (good && *text == '-') {
-			text++;
-			good = parse_sector(&text, &last);
-		}
-		if (!good || last < first || (*text && *text != ',')) {
-			kp_log("null_badblocks=%s: not ranges of sectors, give START-END[,...]",
-			       null->options->badblocks);
-			return -EINVAL;
-		}
-		bad = realloc(null->bad, (null->nr_bad + 1) * sizeof(*bad));
 		if (!bad)
 			return -ENOMEM;
 		null->bad = bad;
-		null->bad[null->nr_bad++] =
-			(struct bad_range){ first * KP_SECTOR_SIZE, (last + 1) * KP_SECTOR_SIZE };
+		parse_range(&text, &bad[null->nr_bad++]);
 	} while (*text++ == ',');
+	return 0;
+}
+
+static int null_check(const struct kp_device_config *config, char *why, size_t why_size)
+{
+	const struct kp_null_options *options = &config->null;
+	const char *text = options->badblocks;
+	struct bad_range range;
+
+	if (options->queue_depth > MAX_QUEUE_DEPTH) {
+		snprintf(why, why_size, "null_queue_depth=%u: too deep, give at most %u",
+			 options->queue_depth, MAX_QUEUE_DEPTH);
+		return -EINVAL;
+	}
+	while (text) {
+		if (!parse_range(&text, &range)) {
+			snprintf(why, why_size,
+				 "null_badblocks=%s: not ranges of sectors, give START-END[,...]",
+				 options->badblocks);
+			return -EINVAL;
+		}
+		text = *text ? text + 1 : NULL;
+	}
 	return 0;
 }
 
@@ -533,11 +559,6 @@ static int null_init(struct kp_stage *stage, const struct kp_stage_config *stage
 	null->timed =
 		options->read_nsec || options->write_nsec || options->submit_nsec || options->mbps;
 	null->queue_depth = options->queue_depth ? options->queue_depth : QUEUE_DEPTH;
-	if (null->queue_depth > MAX_QUEUE_DEPTH) {
-		kp_log("null_queue_depth=%u: too deep, give at most %u", null->queue_depth,
-		       MAX_QUEUE_DEPTH);
-		return -EINVAL;
-	}
 	null->heap = calloc(device->depth, sizeof(*null->heap));
 	null->deadlines = calloc(device->depth, sizeof(*null->deadlines));
 	if (!null->heap || !null->deadlines)
@@ -556,7 +577,7 @@ static int null_init(struct kp_stage *stage, const struct kp_stage_config *stage
 		!null->timed && !options->memory_backed && !options->badblocks && !device->shared;
 	if (null->plain)
 		device->transfer = null_transfer;
-	return options->badblocks ? parse_badblocks(null, options->badblocks) : 0;
+	return options->badblocks ? add_badblocks(null, options->badblocks) : 0;
 }
 
 static void null_exit(struct kp_stage *stage)
@@ -576,6 +597,8 @@ const struct kp_device_ops kp_null_device = {
 		.submit = null_submit,
 		.exit = null_exit,
 	},
+	.caps = KP_BACKEND_NO_FILE | KP_BACKEND_OWN_IO,
+	.check = null_check,
 	.open = null_open,
 	.reap = null_reap,
 };

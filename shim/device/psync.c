@@ -106,5 +106,5 @@ const struct kp_device_ops kp_psync_device = {
 		.init = psync_init,
 		.submit = psync_submit,
 	},
-	.synchronous = true,
+	.caps = KP_BACKEND_SYNCHRONOUS | KP_BACKEND_OWN_IO,
 };

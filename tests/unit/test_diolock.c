@@ -804,12 +804,14 @@ START_TEST(options)
 					       known = { .rwsem = "5.3" };
 	char why[256];
 
-	ck_assert_int_eq(
-		kp_diolock_check_options(&unknown, variant_of("ext4-4.9"), why, sizeof(why)),
-		-EINVAL);
+	ck_assert_int_eq(kp_policy_check(&kp_diolock_policy, &unknown, variant_of("ext4-4.9"), why,
+					 sizeof(why)),
+			 -EINVAL);
 	ck_assert_str_eq(why, "rwsem=5.4: unknown, give one of: 4.9, 5.3, 5.11");
-	ck_assert_int_eq(kp_diolock_check_options(&known, NULL, why, sizeof(why)), -EINVAL);
-	ck_assert_int_eq(kp_diolock_check_options(&known, variant_of("xfs-5.2"), why, sizeof(why)),
+	ck_assert_int_eq(kp_policy_check(&kp_diolock_policy, &known, NULL, why, sizeof(why)),
+			 -EINVAL);
+	ck_assert_int_eq(kp_policy_check(&kp_diolock_policy, &known, variant_of("xfs-5.2"), why,
+					 sizeof(why)),
 			 0);
 }
 END_TEST

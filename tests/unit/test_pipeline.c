@@ -399,6 +399,84 @@ START_TEST(bad_configurations)
 }
 END_TEST
 
+/* Stages in another order than the kernel's, and a stage that is there twice. */
+START_TEST(wrong_order)
+{
+	static const struct kp_policy *const orders[][3] = {
+		{ &kp_split_policy, &kp_diolock_policy },
+		{ &kp_plug_policy, &kp_split_policy },
+		{ &kp_checksum_policy, &kp_writeback_policy },
+		{ &kp_checksum_policy, &kp_blocksize_policy },
+		{ &kp_diolock_policy, &kp_split_policy, &kp_checksum_policy },
+		{ &kp_writeback_policy, &kp_blocksize_policy },
+		{ &kp_split_policy, &kp_split_policy },
+		/* These are in order. */
+		{ &kp_diolock_policy, &kp_checksum_policy, &kp_split_policy },
+		{ &kp_writeback_policy, &kp_split_policy, &kp_plug_policy },
+	};
+	bool good = _i >= 7;
+	int ret;
+
+	begin("libaio");
+	for (unsigned int i = 0; i < 3 && orders[_i][i]; i++)
+		unit_add_stage(&test.unit, orders[_i][i], kp_policy_variant(orders[_i][i], 0),
+			       NULL);
+	unit_nr_said = 0;
+	ret = kp_pipeline_create(&test.unit.pl, &test.unit.config);
+	ck_assert_int_eq(ret, good ? 0 : -EINVAL);
+	ck_assert_uint_eq(unit_nr_said, good ? 0 : 1);
+	if (!good) {
+		test.unit.pl = NULL;
+		ck_assert_ptr_nonnull(strstr(unit_said, "give"));
+	}
+	end();
+}
+END_TEST
+
+/* The device and each stage refuse options before anything is made, by the same hook as engines. */
+START_TEST(bad_options)
+{
+	static const struct kp_checksum_options mirrors = { .mirrors = 1000 };
+	static const struct kp_cache_options mapped = { .mapped = "some" };
+	static const struct kp_cache_options dirty = { .dirty_bytes = 100 };
+	static const struct kp_diolock_options rwsem = { .rwsem = "5.4" };
+	static const struct {
+		const struct kp_policy *policy;
+		const void *options;
+		const char *names;
+	} cases[] = {
+		{ &kp_checksum_policy, &mirrors, "mirrors=1000" },
+		{ &kp_writeback_policy, &mapped, "mapped=some" },
+		{ &kp_blocksize_policy, &dirty, "dirty_bytes=100" },
+		{ &kp_diolock_policy, &rwsem, "rwsem=5.4" },
+		{ NULL, NULL, "null_badblocks=9-3" },
+	};
+	char why[512];
+
+	begin("null");
+	if (cases[_i].policy)
+		unit_add_stage(&test.unit, cases[_i].policy, kp_policy_variant(cases[_i].policy, 0),
+			       cases[_i].options);
+	else
+		test.unit.config.device.null.badblocks = "9-3";
+	unit_nr_said = 0;
+	ck_assert_int_eq(kp_pipeline_create(&test.unit.pl, &test.unit.config), -EINVAL);
+	test.unit.pl = NULL;
+	ck_assert_uint_eq(unit_nr_said, 1);
+	ck_assert_ptr_nonnull(strstr(unit_said, cases[_i].names));
+	if (cases[_i].policy)
+		ck_assert_int_eq(kp_policy_check(cases[_i].policy, cases[_i].options,
+						 kp_policy_variant(cases[_i].policy, 0), why,
+						 sizeof(why)),
+				 -EINVAL);
+	else
+		ck_assert_int_eq(kp_device_check(&test.unit.config.device, why, sizeof(why)),
+				 -EINVAL);
+	ck_assert_ptr_nonnull(strstr(why, cases[_i].names));
+	end();
+}
+END_TEST
+
 /* ---- other threads ------------------------------------------------------------------------- */
 
 /* Loop index: device, way, and whether the split stage stands between. */
@@ -534,6 +612,8 @@ int main(void)
 	tcase_add_loop_test(tcase, shared, 0, NR_BACKENDS * NR_WAYS * 2);
 	tcase_add_loop_test(tcase, posts_end_a_wait, 0, NR_BACKENDS);
 	tcase_add_loop_test(tcase, shared_submit_wait, 0, NR_BACKENDS * NR_WAYS);
+	tcase_add_loop_test(tcase, wrong_order, 0, 9);
+	tcase_add_loop_test(tcase, bad_options, 0, 5);
 	tcase_add_loop_test(tcase, flush_ends_a_wait, 0, NR_BACKENDS);
 	suite_add_tcase(suite, tcase);
 	return unit_run(suite);

@@ -247,20 +247,27 @@ static void fill_options(struct cache_stage *cs, const struct kp_cache_options *
 	cs->window = kp_min(o->read_ahead_kb / (KP_PAGE_SIZE / 1024), CACHE_MAX_WINDOW);
 }
 
-static int check_cache_options(const struct kp_cache_options *o)
+/* As the user gave them: 0 and NULL stand for the defaults, which are possible. */
+static int check_options(const void *options, const struct kp_variant *variant, char *why,
+			 size_t why_size)
 {
-	if (strcmp(o->mapped, "auto") && strcmp(o->mapped, "none") && strcmp(o->mapped, "all")) {
-		kp_log("mapped=%s: unknown, give auto, none or all", o->mapped);
+	const struct kp_cache_options *o = options;
+
+	if (!variant)
+		return 0; /* policy=none has no page cache */
+	if (o->mapped && strcmp(o->mapped, "auto") && strcmp(o->mapped, "none") &&
+	    strcmp(o->mapped, "all")) {
+		snprintf(why, why_size, "mapped=%s: unknown, give auto, none or all", o->mapped);
 		return -EINVAL;
 	}
-	if (o->dirty_bytes < 2 * KP_PAGE_SIZE) {
-		kp_log("dirty_bytes=%llu: below two pages, give at least %u",
-		       (unsigned long long)o->dirty_bytes, 2 * KP_PAGE_SIZE);
+	if (o->dirty_bytes && o->dirty_bytes < 2 * KP_PAGE_SIZE) {
+		snprintf(why, why_size, "dirty_bytes=%llu: below two pages, give at least %u",
+			 (unsigned long long)o->dirty_bytes, 2 * KP_PAGE_SIZE);
 		return -EINVAL;
 	}
-	if (o->cache_bytes < 64 * KP_PAGE_SIZE) {
-		kp_log("cache_bytes=%llu: below 64 pages, give at least %u",
-		       (unsigned long long)o->cache_bytes, 64 * KP_PAGE_SIZE);
+	if (o->cache_bytes && o->cache_bytes < 64 * KP_PAGE_SIZE) {
+		snprintf(why, why_size, "cache_bytes=%llu: below 64 pages, give at least %u",
+			 (unsigned long long)o->cache_bytes, 64 * KP_PAGE_SIZE);
 		return -EINVAL;
 	}
 	return 0;
@@ -317,9 +324,6 @@ static int cache_init(struct kp_stage *stage, const struct kp_stage_config *conf
 	int ret;
 
 	fill_options(cs, config->options);
-	ret = check_cache_options(&cs->options);
-	if (ret)
-		return ret;
 	choose_variants(cs, config);
 	cs->counters_at = kp_counters_at(config->policy);
 	cs->pipeline = *pipeline;
@@ -434,6 +438,7 @@ const struct kp_policy kp_writeback_policy = {
 	.summary = "how many pages a turn of the flusher writes, and when it stops",
 	.default_variant = "6.x",
 	.ops = &cache_ops,
+	.check = check_options,
 	.rows = kp_writeback_rows,
 	.row_size = sizeof(*kp_writeback_rows),
 	.nr_rows = KP_NR_WRITEBACK_ROWS,
@@ -444,6 +449,7 @@ const struct kp_policy kp_blocksize_policy = {
 	.summary = "the block size of a block device, hence the size of writeback's bios",
 	.default_variant = "logical",
 	.ops = &cache_ops,
+	.check = check_options,
 	.rows = kp_blocksize_rows,
 	.row_size = sizeof(*kp_blocksize_rows),
 	.nr_rows = KP_NR_BLOCKSIZE_ROWS,

@@ -58,7 +58,7 @@ static bool stopping(const struct flusher *flusher)
 
 static bool is_null(const struct flusher *flusher)
 {
-	return flusher->pl->device->ops == &kp_null_device;
+	return flusher->pl->device->ops->caps & KP_BACKEND_NO_FILE;
 }
 
 /* Open what @path leads to. Return: 0; -ENOENT: it is not the file any more; another -errno. */
@@ -436,7 +436,8 @@ static int set_up(struct flusher *flusher)
 
 	if (flusher->pl)
 		return 0;
-	ret = kp_pipeline_create(&pl, &flusher->pipeline);
+	ret = kp_pipeline_create_with(&pl, &flusher->pipeline,
+				      KP_NEEDS_ASYNC_DEVICE | KP_NEEDS_OWN_IO);
 	if (ret || !pl)
 		return ret ? ret : -ENOMEM;
 	flusher->ctx.variant = config->variant;
@@ -556,11 +557,7 @@ static void configure_lower(struct flusher *flusher, const struct kp_pipeline_co
 	*config = *job;
 	config->depth = NR_REQUESTS;
 	config->max_io_size = CACHE_BIO_PAGES * KP_PAGE_SIZE;
-	config->synchronous = false;
 	config->terminate = NULL; /* dirty pages are written however the job ends */
-	config->device.null.synchronous = false;
-	if (strcmp(config->device.backend, "null"))
-		config->device.backend = "libaio";
 	/* The thread has counters of its own, which are added to the job's. */
 	if (job->slot) {
 		config->slot = kp_counters_slot(job->arena);

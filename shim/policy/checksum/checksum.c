@@ -196,32 +196,54 @@ static unsigned int checksum_needs(const struct kp_stage_config *config)
 	return ever_async(config) ? KP_NEEDS_SHARED : 0;
 }
 
-static int check_options(const struct kp_checksum_options *o)
+/* What policy=none writes would leave the sums of FILE, and the other copies, behind. */
+static int check_none(const struct kp_checksum_options *o, char *why, size_t why_size)
 {
+	if (o->sums) {
+		snprintf(why, why_size, "sums=%s: policy=none keeps no sums, drop sums=", o->sums);
+		return -EINVAL;
+	}
+	if (o->mirrors > 1) {
+		snprintf(why, why_size,
+			 "mirrors=%u: policy=none keeps no copies, drop mirrors=", o->mirrors);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int check_options(const void *options, const struct kp_variant *variant, char *why,
+			 size_t why_size)
+{
+	const struct kp_checksum_options *o = options;
 	static const unsigned int least[] = { 1, 2, 2, 4, 1, 2, 3 };
 	unsigned int devices = o->raid_devices ? o->raid_devices : 4;
 
+	if (!variant)
+		return check_none(o, why, why_size);
 	if (devices < least[o->raid_profile]) {
-		kp_log("raid_devices=%u: too few for the profile, give at least %u", devices,
-		       least[o->raid_profile]);
+		snprintf(why, why_size,
+			 "raid_devices=%u: too few for the profile, give at least %u", devices,
+			 least[o->raid_profile]);
 		return -EINVAL;
 	}
 	if (o->mirrors > KP_CSUM_MAX_MIRRORS) {
-		kp_log("mirrors=%u: too many, give at most %u", o->mirrors, KP_CSUM_MAX_MIRRORS);
+		snprintf(why, why_size, "mirrors=%u: too many, give at most %u", o->mirrors,
+			 KP_CSUM_MAX_MIRRORS);
 		return -EINVAL;
 	}
 	if (o->read_mirror && o->read_mirror >= o->mirrors) {
-		kp_log("read_mirror=%u: there are mirrors=%u, counted from 0", o->read_mirror,
-		       kp_max(o->mirrors, 1u));
+		snprintf(why, why_size, "read_mirror=%u: there are mirrors=%u, counted from 0",
+			 o->read_mirror, kp_max(o->mirrors, 1u));
 		return -EINVAL;
 	}
 	if (o->mirror_distance % KP_CSUM_SECTOR) {
-		kp_log("mirror_distance=%llu: give a multiple of %u",
-		       (unsigned long long)o->mirror_distance, KP_CSUM_SECTOR);
+		snprintf(why, why_size, "mirror_distance=%llu: give a multiple of %u",
+			 (unsigned long long)o->mirror_distance, KP_CSUM_SECTOR);
 		return -EINVAL;
 	}
 	if (o->workers > KP_WORK_THREADS) {
-		kp_log("workers=%u: too many, give at most %zu", o->workers, KP_WORK_THREADS);
+		snprintf(why, why_size, "workers=%u: too many, give at most %zu", o->workers,
+			 KP_WORK_THREADS);
 		return -EINVAL;
 	}
 	return 0;
@@ -310,9 +332,6 @@ static int checksum_init(struct kp_stage *stage, const struct kp_stage_config *c
 	cs->row = kp_container_of(config->variant, struct checksum_row, variant);
 	cs->options = *options_of(config);
 	cs->pending_tail = &cs->pending;
-	ret = check_options(&cs->options);
-	if (ret)
-		return ret;
 	set_defaults(cs);
 	/* Stages above make bios of up to 1 MiB whatever the application's size. */
 	cs->max_size =
@@ -370,6 +389,7 @@ const struct kp_policy kp_checksum_policy = {
 	.name = "checksum",
 	.summary = "who computes the checksums of a write: its task or workers",
 	.default_variant = "unsplit_inline",
+	.check = check_options,
 	.ops = &checksum_ops,
 	.rows = rows,
 	.row_size = sizeof(*rows),

@@ -387,11 +387,6 @@ static int set_distance(const struct checksum *cs, const struct kp_file *file,
 	return -EINVAL;
 }
 
-static bool keeps_nothing(const struct kp_device *device)
-{
-	return device->ops == &kp_null_device && !device->config.null.memory_backed;
-}
-
 int checksum_open(struct kp_stage *stage, struct kp_file *file)
 {
 	struct checksum *cs = kp_container_of(stage, struct checksum, stage);
@@ -407,7 +402,7 @@ int checksum_open(struct kp_stage *stage, struct kp_file *file)
 		free(cf);
 		return ret;
 	}
-	cf->no_data = keeps_nothing(stage->pipeline->device);
+	cf->no_data = !kp_device_keeps_data(stage->pipeline->device);
 	file->stage_data[stage->index] = cf;
 	kp_range_open(&cs->owner, file);
 	return 0;

@@ -365,9 +365,11 @@ const struct kp_rwsem_rules *diolock_rules(const struct kp_diolock_options *opti
 	return kp_rwsem_find(row->rwsem);
 }
 
-int kp_diolock_check_options(const struct kp_diolock_options *options,
-			     const struct kp_variant *variant, char *why, size_t why_size)
+static int check_options(const void *stage_options, const struct kp_variant *variant, char *why,
+			 size_t why_size)
 {
+	const struct kp_diolock_options *options = stage_options;
+
 	if (!options->rwsem)
 		return 0;
 	if (!variant) {
@@ -388,6 +390,7 @@ const struct kp_policy kp_diolock_policy = {
 	.summary = "how the inode is locked around direct I/O",
 	.default_variant = "ext4-4.9",
 	.ops = &diolock_ops,
+	.check = check_options,
 	.rows = rows,
 	.row_size = sizeof(*rows),
 	.nr_rows = sizeof(rows) / sizeof(*rows),
