@@ -8,11 +8,9 @@
 
 #include "commands.h"
 #include "compare.h"
-#include "run/environment.h"
-#include "print/html.h"
-#include "print/plot.h"
 #include "run/run.h"
-#include "print/units.h"
+#include "print/print.h"
+#include "util/units.h"
 
 /* ---- running ------------------------------------------------------------------------------- */
 
@@ -22,8 +20,8 @@ static double told_seconds(const struct session *session)
 	double sum = 0, longest = 0;
 	unsigned int group = 0;
 
-	for (size_t i = 0; i < session->nr_jobs; i++) {
-		const struct session_job *job = &session->jobs[i];
+	for (size_t i = 0; i < session->comparison.nr_jobs; i++) {
+		const struct comparison_job *job = &session->comparison.jobs[i];
 
 		if (!(job->seconds > 0))
 			return 0;
@@ -40,15 +38,16 @@ static double told_seconds(const struct session *session)
 static void say_estimate(const struct session *session)
 {
 	double run = told_seconds(session);
-	unsigned int slots = session_slots(session);
+	unsigned int slots = comparison_slots(&session->comparison);
 
-	fprintf(stderr, "%u to %u rounds of %u runs", JUDGE_MIN_ROUNDS, session->max_rounds, slots);
+	fprintf(stderr, "%u to %u rounds of %u runs", JUDGE_MIN_ROUNDS,
+		session->comparison.max_rounds, slots);
 	if (!(run > 0)) {
 		fputs("; how long is known after the warm-up\n", stderr);
 		return;
 	}
-	double warm_up = run * session->nr_variants;
-	double most = run * slots * session->max_rounds;
+	double warm_up = run * session->comparison.nr_variants;
+	double most = run * slots * session->comparison.max_rounds;
 
 	if (session->time > 0)
 		most = fmin(most, session->time);
@@ -64,14 +63,15 @@ enum rounds_end compare_run(const struct options *options, struct session *sessi
 {
 	char *error = NULL;
 
-	analysis_init(analysis, session);
+	analysis_init(analysis, &session->comparison);
 	if (options->resume)
-		analysis_load(analysis);
+		session_load_rounds(session, analysis);
 	if (!options->quiet)
 		say_estimate(session);
 	enum rounds_end end = rounds_run(session, analysis, options->quiet);
 
 	analysis_finish(analysis);
+	findings_add(analysis);
 	json_t *result = report_json(analysis);
 
 	if (session_write_json(session, "result.json", result, &error)) {
@@ -127,7 +127,8 @@ void compare_say_resume(const struct session *session, enum rounds_end end)
 
 /* ---- the command --------------------------------------------------------------------------- */
 
-static bool print_all(const struct options *options, const struct analysis *analysis)
+static bool print_all(const struct options *options, const struct session *session,
+		      const struct analysis *analysis)
 {
 	bool done = true;
 
@@ -138,7 +139,7 @@ static bool print_all(const struct options *options, const struct analysis *anal
 	if (options->plot)
 		done = plot_write(analysis, options->plot) && done;
 	if (options->html)
-		done = html_write(analysis, options->html) && done;
+		done = html_write(analysis, session, options->html) && done;
 	return done;
 }
 
@@ -161,7 +162,7 @@ static char *changed(const struct session *session)
 /* The error of a result that was printed is spent, whatever --rounds says now. */
 static char *spent(const struct session *session, unsigned int rounds)
 {
-	const struct judge_looks *looks = &session->looks;
+	const struct judge_looks *looks = &session->comparison.looks;
 	unsigned int last = looks->nr ? looks->look[looks->nr - 1].rounds : 0;
 
 	if (!rounds || !last)
@@ -184,9 +185,9 @@ static char *cannot_resume(const struct options *options, const struct session *
 			      strerror(errno));
 	if (fio_check(session->fio, &version, &error))
 		return error;
-	if (strcmp(version, session->fio_version))
+	if (strcmp(version, session->comparison.fio_version))
 		error = format("%s is %s now, the comparison was begun with %s", session->fio,
-			       version, session->fio_version);
+			       version, session->comparison.fio_version);
 	free(version);
 	if (!error)
 		error = changed(session);
@@ -197,9 +198,9 @@ static char *cannot_resume(const struct options *options, const struct session *
 static void take_options(const struct options *options, struct session *session)
 {
 	if (options->rounds)
-		session->max_rounds = options->rounds;
+		session->comparison.max_rounds = options->rounds;
 	if (options->precision > 0)
-		session->precision = options->precision;
+		session->comparison.precision = options->precision;
 	if (options->time > 0)
 		session->time = options->time;
 	if (options->timeout > 0)
@@ -249,7 +250,7 @@ static int run_and_print(const struct options *options, struct session *session)
 	enum rounds_end end = compare_run(options, session, &analysis);
 	int code = compare_exit_code(options, &analysis, end);
 
-	if (analysis.rounds && !print_all(options, &analysis))
+	if (analysis.rounds && !print_all(options, session, &analysis))
 		code = EXIT_CANNOT;
 	if (!analysis.rounds && end == ROUNDS_INTERRUPTED)
 		message("stopped before the first round was complete");
@@ -309,12 +310,13 @@ int cmd_report(int argc, char **argv)
 	} else if (options.nr_variants != 1) {
 		message("report what? kpolicy report DIR, a directory written with --output");
 	} else if (!session_load(&session, options.variants[0], &error)) {
-		analysis_init(&analysis, &session);
-		analysis_load(&analysis);
+		analysis_init(&analysis, &session.comparison);
+		session_load_rounds(&session, &analysis);
 		analysis_finish(&analysis);
+		findings_add(&analysis);
 		if (!analysis.rounds)
 			message("%s: no round is complete", session.dir);
-		else if (print_all(&options, &analysis))
+		else if (print_all(&options, &session, &analysis))
 			code = compare_exit_code(&options, &analysis, ROUNDS_SPENT);
 		analysis_free(&analysis);
 		session_close(&session);

@@ -6,10 +6,9 @@
 #ifndef KPOLICY_TOOLS_COMPARE_H
 #define KPOLICY_TOOLS_COMPARE_H
 
-#include "stats/analysis.h"
+#include "stats/stats.h"
 #include "options.h"
-#include "run/rounds.h"
-#include "run/session.h"
+#include "run/run.h"
 
 /*
  * Rewrites the job for each variant, checks that like is compared with like, and makes the session

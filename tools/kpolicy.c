@@ -7,10 +7,9 @@
 #include "commands.h"
 #include "kpolicy.h"
 #include "options.h"
-#include "spawn.h"
-#include "text.h"
-#include "util.h"
-#include "job/variant.h"
+#include "util/spawn.h"
+#include "util/util.h"
+#include "job/job.h"
 
 struct command {
 	const char *name;

@@ -6,10 +6,9 @@
 
 #include "commands.h"
 #include "kpolicy.h"
-#include "print/table.h"
-#include "text.h"
-#include "util.h"
-#include "job/variant.h"
+#include "print/print.h"
+#include "util/util.h"
+#include "job/job.h"
 
 static const struct kp_policy *find_policy(const char *name)
 {

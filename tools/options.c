@@ -6,11 +6,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "stats/judge.h"
+#include "stats/stats.h"
 #include "options.h"
-#include "print/units.h"
-#include "text.h"
-#include "util.h"
+#include "util/units.h"
+#include "util/util.h"
 
 #define MOST_ROUNDS 1000
 #define FIRST_LONG  256 /* beyond every character */

@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "print/report.h"
-#include "job/swap.h"
+#include "print/print.h"
+#include "job/job.h"
 
 /* Who reads the command line, as a set. */
 enum options_for {

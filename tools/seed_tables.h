@@ -3,7 +3,7 @@
 #ifndef KPOLICY_TOOLS_SEED_TABLES_H
 #define KPOLICY_TOOLS_SEED_TABLES_H
 
-#include "stats/result.h"
+#include "stats/stats.h"
 
 #define SEED_COLUMNS 4
 #define SEED_FIGURES 6

@@ -10,7 +10,7 @@
 #include "commands.h"
 #include "compare.h"
 #include "seed_tables.h"
-#include "print/units.h"
+#include "util/units.h"
 
 #define SEED_ROUNDS  8
 #define SEED_RUNTIME "1"

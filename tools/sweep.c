@@ -6,12 +6,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "print/axis.h"
+#include "axis.h"
 #include "commands.h"
 #include "compare.h"
-#include "stats/crossover.h"
-#include "print/plot.h"
-#include "print/units.h"
+#include "stats/stats.h"
+#include "print/print.h"
+#include "util/units.h"
 
 #define MOST_CROSSING 8
 

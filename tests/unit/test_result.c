@@ -12,8 +12,8 @@
 #include "stats/crossover.h"
 #include "stats/explain.h"
 #include "stats/result.h"
-#include "print/units.h"
-#include "util.h"
+#include "util/units.h"
+#include "util/util.h"
 #include "job/written.h"
 
 /* ---- reading ------------------------------------------------------------------------------- */
@@ -426,8 +426,8 @@ START_TEST(written_targets)
 	written_add(&written, "/nowhere/x");
 	written_add(&written, "/nowhere/x");
 	ck_assert_uint_eq(written.nr, 2);
-	packed = written_pack(&written);
-	written_unpack(packed, &back);
+	packed = fields_pack(&written_fields, &written);
+	fields_unpack(&written_fields, packed, &back);
 	json_decref(packed);
 	ck_assert_uint_eq(back.nr, 2);
 	for (size_t i = 0; i < 2; i++) {
@@ -449,8 +449,8 @@ START_TEST(written_targets)
 	ck_assert_ptr_nonnull(why);
 	free(why);
 	ck_assert_ptr_null(written_refused(&back, true));
-	written_free(&written);
-	written_free(&back);
+	fields_free(&written_fields, &written);
+	fields_free(&written_fields, &back);
 }
 END_TEST
 

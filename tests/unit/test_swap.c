@@ -24,7 +24,7 @@
 #include "job/subst.h"
 #include "job/swap.h"
 #include "job/targets.h"
-#include "text.h"
+#include "util/util.h"
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
 #define SO	      "/engines/split.so"

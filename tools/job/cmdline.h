@@ -4,7 +4,7 @@
 #define KPOLICY_TOOLS_CMDLINE_H
 
 #include "jobfile.h"
-#include "text.h"
+#include "util/util.h"
 
 /*
  * Reads @argv (argv[0] is fio or a path to it; NULL-terminated) the way fio's getopt_long_only()

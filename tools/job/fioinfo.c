@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "fioinfo.h"
-#include "spawn.h"
+#include "util/spawn.h"
 
 /* Aliases of fio 3.25 to 3.42. */
 static const struct {

@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "text.h"
+#include "util/util.h"
 
 enum fio_option_type {
 	FIO_OPTION_NONE,     /* no such option */

@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "text.h"
+#include "util/util.h"
 
 struct jobfile_line {
 	char *text;	   /* as it will be written, without newline */

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "safety.h"
-#include "text.h"
+#include "util/util.h"
 
 #define MEM_MAJOR 1 /* /dev/null, /dev/zero, /dev/full ... */
 

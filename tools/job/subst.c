@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "subst.h"
-#include "util.h"
+#include "util/util.h"
 
 /* A parse of whole-number arithmetic; depth bounds the recursion. */
 struct expression {

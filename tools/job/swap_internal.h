@@ -5,7 +5,7 @@
 
 #include "jobfile.h"
 #include "swap.h"
-#include "text.h"
+#include "util/util.h"
 
 /* The engine of one section, as the original has it. */
 struct section_engine {
@@ -55,6 +55,12 @@ bool swap_is_on(const struct jobfile *jf, size_t i, const char *name);
 /* Whether fio begins a new group at the job in section @i; the first one needs none. */
 bool swap_begins_group(const struct jobfile *jf, size_t i);
 
+/* Whether the engine of section @i is a null device, ours or fio's: it touches no file. */
+bool swap_is_null(const struct swap *s, size_t i);
+
+/* Whether the job of section @i writes no file: by its engine, or by --readonly. */
+bool swap_writes_nothing(const struct swap *s, size_t i);
+
 /* swap_engine.c: exchanges the engines. */
 void swap_find_engines(struct swap *s);
 int swap_exchange(struct swap *s);
@@ -68,9 +74,6 @@ int swap_override(struct swap *s);
 
 /* swap_refuse.c: refuses what must not or cannot be run. */
 int swap_refuse(struct swap *s);
-
-/* Whether section @i's engine touches no file: the null devices, ours and fio's, or --readonly. */
-bool swap_writes_nothing(const struct swap *s, size_t i);
 
 /* swap_describe.c: fills jobs and files of @result. */
 void swap_describe(struct swap *s, struct swap_result *result);

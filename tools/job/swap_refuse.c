@@ -124,21 +124,6 @@ static int check_paths(struct swap *s, size_t i, const struct targets *t)
 	return ret;
 }
 
-/* The null devices, ours and fio's, touch no file. */
-static bool is_null(const struct swap *s, size_t i)
-{
-	const char *backend = jobfile_value(s->jf, i, "backend");
-
-	if (swap_is_swapped(s, i) || s->engines[i].own)
-		return backend && !strcmp(backend, "null");
-	return !strcmp(s->engines[i].name, "null");
-}
-
-bool swap_writes_nothing(const struct swap *s, size_t i)
-{
-	return text_list_has(&s->args, "--readonly") || is_null(s, i);
-}
-
 static int check_targets(struct swap *s, size_t i)
 {
 	struct targets t = { 0 };
@@ -176,7 +161,7 @@ static int check_within(struct swap *s, size_t i)
 	struct targets t = { 0 };
 	int ret = 0;
 
-	if (!s->opt->target || is_null(s, i))
+	if (!s->opt->target || swap_is_null(s, i))
 		return 0;
 	targets_of(s->jf, i, &t);
 	for (size_t k = 0; k < t.paths.nr && !ret; k++)

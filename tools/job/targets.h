@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 #include "jobfile.h"
-#include "text.h"
+#include "util/util.h"
 
 struct targets {
 	struct text_list paths;

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "text.h"
+#include "util/util.h"
 #include "variant.h"
 
 #define FORM "ENGINE:POLICY[,option=value...], ENGINE:kernel=VERSION or native"

@@ -3,96 +3,36 @@
 #include <string.h>
 
 #include "safety.h"
-#include "util.h"
+#include "util/util.h"
 #include "written.h"
-
-static void add(struct written *written, char *path, char *device)
-{
-	written->targets = xrealloc(written->targets, written->nr + 1, sizeof(*written->targets));
-	written->targets[written->nr++] = (struct written_target){ path, device };
-}
 
 void written_add(struct written *written, const char *path)
 {
 	for (size_t i = 0; i < written->nr; i++)
 		if (!strcmp(written->targets[i].path, path))
 			return;
-	add(written, xstrdup(path), safety_device(path));
+	written->targets = grow_array(written->targets, written->nr, sizeof(*written->targets));
+	written->targets[written->nr++] =
+		(struct written_target){ xstrdup(path), safety_device(path) };
 }
 
-void written_free(struct written *written)
-{
-	for (size_t i = 0; i < written->nr; i++) {
-		free(written->targets[i].path);
-		free(written->targets[i].device);
-	}
-	free(written->targets);
-	*written = (struct written){ 0 };
-}
+static const struct fields target_fields = {
+	(const struct field[]){
+		{ "path", FIELD_BYTES, offsetof(struct written_target, path), NULL },
+		{ "device", FIELD_BYTES, offsetof(struct written_target, device), NULL },
+		{ 0 },
+	},
+	sizeof(struct written_target),
+};
 
-/* A path of any bytes in JSON, which is UTF-8: %XX for those beyond ASCII. It has to come back whole. */
-static json_t *pack_path(const char *path)
-{
-	char *packed = xcalloc(3 * strlen(path) + 1, 1), *to = packed;
-	json_t *value;
-
-	for (; *path; path++) {
-		unsigned char c = *path;
-
-		if (c >= 0x80 || c == '%')
-			to += sprintf(to, "%%%02X", c);
-		else
-			*to++ = c;
-	}
-	value = json_string(packed);
-	free(packed);
-	return value;
-}
-
-static char *unpack_path(const char *packed)
-{
-	char *path = xcalloc(strlen(packed) + 1, 1), *to = path;
-	unsigned int byte;
-
-	while (*packed) {
-		if (*packed == '%' && sscanf(packed + 1, "%2X", &byte) == 1 && packed[2]) {
-			*to++ = byte;
-			packed += 3;
-		} else {
-			*to++ = *packed++;
-		}
-	}
-	return path;
-}
-
-json_t *written_pack(const struct written *written)
-{
-	json_t *targets = json_array();
-
-	for (size_t i = 0; i < written->nr; i++) {
-		const struct written_target *t = &written->targets[i];
-
-		json_array_append_new(targets,
-				      json_pack("{s:o, s:o}", "path", pack_path(t->path), "device",
-						t->device ? pack_path(t->device) : json_null()));
-	}
-	return json_pack("{s:o, s:b}", "targets", targets, "unknown", (int)written->unknown);
-}
-
-void written_unpack(const json_t *value, struct written *written)
-{
-	const json_t *targets = json_object_get(value, "targets");
-
-	written->unknown = json_is_true(json_object_get(value, "unknown"));
-	for (size_t i = 0; i < json_array_size(targets); i++) {
-		const json_t *target = json_array_get(targets, i);
-		const char *path = json_string_value(json_object_get(target, "path"));
-		const char *device = json_string_value(json_object_get(target, "device"));
-
-		if (path)
-			add(written, unpack_path(path), device ? unpack_path(device) : NULL);
-	}
-}
+const struct fields written_fields = {
+	(const struct field[]){
+		{ "targets", FIELD_ARRAY, offsetof(struct written, targets), &target_fields },
+		{ "unknown", FIELD_FLAG, offsetof(struct written, unknown), NULL },
+		{ 0 },
+	},
+	sizeof(struct written),
+};
 
 static char *other_device(const struct written_target *target)
 {

@@ -7,9 +7,10 @@
 #ifndef KPOLICY_TOOLS_WRITTEN_H
 #define KPOLICY_TOOLS_WRITTEN_H
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
+
+#include "util/fields.h"
 
 struct written_target {
 	char *path;
@@ -24,10 +25,9 @@ struct written {
 
 /* Adds a path once, with the device that it is now. */
 void written_add(struct written *written, const char *path);
-void written_free(struct written *written);
 
-json_t *written_pack(const struct written *written);
-void written_unpack(const json_t *value, struct written *written);
+/* The fields of struct written, to store it as JSON and to free it. */
+extern const struct fields written_fields;
 
 /*
  * May all of it be written now? NULL, or one line why not, which the caller frees: a device is in

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "run/environment.h"
+#include "run/run.h"
 #include "html.h"
 #include "plot.h"
 #include "report.h"
@@ -24,6 +24,7 @@ static const char style[] =
 
 struct page {
 	const struct analysis *analysis;
+	const struct session *session;
 	const char *svg; /* NULL: no picture */
 };
 
@@ -66,13 +67,13 @@ static void put_environment(FILE *to, const struct session *session)
 static void put_jobs(FILE *to, const struct session *session)
 {
 	fputs("<h2>Job files as run</h2>\n", to);
-	for (size_t i = 0; i < session->nr_variants; i++) {
+	for (size_t i = 0; i < session->comparison.nr_variants; i++) {
 		char *path = session_job_path(session, i);
 		char *text = read_whole(path, NULL);
 
 		if (text) {
 			fputs("<details><summary>", to);
-			html_escape(to, session->variants[i].text);
+			html_escape(to, session->comparison.variants[i].text);
 			fputs("</summary><pre>", to);
 			html_escape(to, text);
 			fputs("</pre></details>\n", to);
@@ -89,9 +90,9 @@ static void put_head(FILE *to, const struct analysis *a)
 	fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
 	      "<meta name=\"viewport\" content=\"width=device-width\">\n<title>kpolicy: ",
 	      to);
-	html_escape(to, a->session->title);
+	html_escape(to, a->comparison->title);
 	fprintf(to, "</title>\n<style>%s</style>\n</head>\n<body>\n<h1>", style);
-	html_escape(to, a->session->title);
+	html_escape(to, a->comparison->title);
 	fputs("</h1>\n", to);
 	report_head(a, &head);
 	for (size_t i = 0; i < head.nr; i++) {
@@ -115,18 +116,18 @@ static int put_page(FILE *to, const void *arg)
 		fputs(page->svg, to);
 	put_list(to, "Why", &a->explanations);
 	put_list(to, "Mind", &a->warnings);
-	put_list(to, "Failed runs, not counted", &a->session->failures);
+	put_list(to, "Failed runs, not counted", &a->comparison->failures);
 	report_figures(a, &table);
 	put_table(to, &table);
-	put_environment(to, a->session);
-	put_jobs(to, a->session);
+	put_environment(to, page->session);
+	put_jobs(to, page->session);
 	fputs("</body>\n</html>\n", to);
 	return ferror(to) ? -EIO : 0;
 }
 
-bool html_write(const struct analysis *analysis, const char *path)
+bool html_write(const struct analysis *analysis, const struct session *session, const char *path)
 {
-	struct page page = { .analysis = analysis };
+	struct page page = { .analysis = analysis, .session = session };
 	char *svg = plot_svg(analysis);
 
 	page.svg = svg;

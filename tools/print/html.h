@@ -4,9 +4,10 @@
 
 #include <stdbool.h>
 
-#include "stats/analysis.h"
+#include "run/run.h"
+#include "stats/stats.h"
 
 /* One page that needs no other file. Prints its own message and returns false when it fails. */
-bool html_write(const struct analysis *analysis, const char *path);
+bool html_write(const struct analysis *analysis, const struct session *session, const char *path);
 
 #endif

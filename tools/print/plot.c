@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "plot.h"
-#include "spawn.h"
+#include "util/spawn.h"
 
 #define WIDTH	      900
 #define RATIO_ROW     34 /* pixels per interval */
@@ -160,8 +160,8 @@ static bool has_setting(const char *text, const char *setting, size_t len)
 
 static bool all_have(const struct analysis *a, const char *setting, size_t len)
 {
-	for (size_t v = 0; v < a->session->nr_variants; v++)
-		if (!has_setting(a->session->variants[v].text, setting, len))
+	for (size_t v = 0; v < a->comparison->nr_variants; v++)
+		if (!has_setting(a->comparison->variants[v].text, setting, len))
 			return false;
 	return true;
 }
@@ -169,7 +169,7 @@ static bool all_have(const struct analysis *a, const char *setting, size_t len)
 /* The settings behind a variant's name: those that all have, or the others. ',a=1,b=2' or ''. */
 static char *settings(const struct analysis *a, size_t variant, bool common)
 {
-	const char *at = strchr(a->session->variants[variant].text, ',');
+	const char *at = strchr(a->comparison->variants[variant].text, ',');
 	char *text = xstrdup("");
 
 	while (at) {
@@ -206,7 +206,7 @@ static char *shorten(char *text, size_t most)
 /* A variant without what all variants say, which stands in the title. */
 static char *label_of(const struct analysis *a, size_t variant)
 {
-	const char *text = a->session->variants[variant].text;
+	const char *text = a->comparison->variants[variant].text;
 	char *own = settings(a, variant, false);
 	char *label = format("%.*s%s", (int)strcspn(text, ","), text, own);
 
@@ -338,7 +338,7 @@ static const char *ratio_label(const struct analysis *a)
 static void put_title(FILE *s, const struct analysis *a)
 {
 	char *control = label_of(a, 0), *common = settings(a, 0, true);
-	char *title = shorten(xstrdup(a->session->title), LONGEST_TITLE / 2);
+	char *title = shorten(xstrdup(a->comparison->title), LONGEST_TITLE / 2);
 	char *line = shorten(format("%s against %s", title, control), LONGEST_TITLE);
 	char *all = shorten(format("all with %s", *common ? common + 1 : ""), LONGEST_TITLE);
 
@@ -388,7 +388,7 @@ static uint64_t samples_of(const struct histogram *h)
 
 static bool has_latency(const struct analysis *a, unsigned int group)
 {
-	for (size_t v = 0; v < a->session->nr_variants; v++)
+	for (size_t v = 0; v < a->comparison->nr_variants; v++)
 		if (a->latency[v * a->nr_groups + group].nr)
 			return true;
 	return false;
@@ -409,7 +409,7 @@ static void latency_data(FILE *s, const struct analysis *a, unsigned int group, 
 
 static void draw_latency(FILE *s, const struct analysis *a, unsigned int group)
 {
-	size_t nr = a->session->nr_variants;
+	size_t nr = a->comparison->nr_variants;
 	bool first = true;
 
 	for (size_t v = 0; v < nr; v++)

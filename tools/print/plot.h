@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-#include "stats/analysis.h"
+#include "stats/stats.h"
 
 /* The ratios with their intervals and the latency percentiles; @path ends in .svg or .png. */
 bool plot_write(const struct analysis *analysis, const char *path);

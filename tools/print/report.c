@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "report.h"
-#include "units.h"
+#include "util/units.h"
 
 bool report_parse_format(const char *name, enum report_format *format)
 {
@@ -39,7 +39,7 @@ enum cell_mood report_mood(enum verdict verdict)
 
 static const char *variant_text(const struct analysis *a, unsigned int variant)
 {
-	return a->session->variants[variant].text;
+	return a->comparison->variants[variant].text;
 }
 
 char *report_interval(const struct judge_estimate *estimate)
@@ -91,10 +91,10 @@ static char *group_text(const struct analysis *a, unsigned int group)
 
 void report_head(const struct analysis *analysis, struct text_list *lines)
 {
-	const struct session *s = analysis->session;
+	const struct comparison *s = analysis->comparison;
 
 	text_list_add(lines, "%s: %u round%s, %u runs, %s", s->title, analysis->rounds,
-		      analysis->rounds == 1 ? "" : "s", analysis->rounds * session_slots(s),
+		      analysis->rounds == 1 ? "" : "s", analysis->rounds * comparison_slots(s),
 		      s->fio_version);
 	for (unsigned int group = 0; group < analysis->nr_groups; group++) {
 		double band = analysis_aa_band(analysis, group);
@@ -220,7 +220,7 @@ static void print_words(const struct analysis *a, FILE *to, bool markdown)
 	print_table(&verdicts, to, markdown);
 	print_list(to, "Why", &a->explanations, markdown);
 	print_list(to, "Mind", &a->warnings, markdown);
-	print_list(to, "Failed runs, not counted", &a->session->failures, markdown);
+	print_list(to, "Failed runs, not counted", &a->comparison->failures, markdown);
 	print_table(&figures, to, markdown);
 	table_free(&verdicts);
 	table_free(&figures);
@@ -318,7 +318,7 @@ static json_t *json_compared(const struct analysis *a, const struct compared *c,
 
 json_t *report_json(const struct analysis *analysis)
 {
-	const struct session *s = analysis->session;
+	const struct comparison *s = analysis->comparison;
 	json_t *variants = json_array(), *deciding = json_array(), *others = json_array();
 
 	for (size_t i = 0; i < s->nr_variants; i++)

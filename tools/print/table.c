@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "table.h"
-#include "util.h"
+#include "util/util.h"
 
 static const char *const mood_colours[] = { "", "\033[32m", "\033[31m", "\033[33m" };
 static const char *const mood_classes[] = { "", "good", "bad", "unsure" };

@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "environment.h"
-#include "util.h"
+#include "util/util.h"
 
 static void set_text(json_t *object, const char *key, const char *text)
 {
@@ -53,7 +53,7 @@ static void collect_machine(json_t *env, const struct session *session)
 		set_text(env, "host", name.nodename);
 		free(kernel);
 	}
-	set_text(env, "fio", session->fio_version);
+	set_text(env, "fio", session->comparison.fio_version);
 	set_text(env, "cpu", cpu);
 	json_object_set_new(env, "cpus", json_integer(sysconf(_SC_NPROCESSORS_ONLN)));
 	set_text(env, "memory", memory);
@@ -190,13 +190,14 @@ static void collect_engines(json_t *env, const struct session *session)
 {
 	json_t *engines = json_object();
 
-	for (size_t i = 0; session->engine_dir && i < session->nr_variants; i++) {
-		if (!session->variants[i].engine)
+	for (size_t i = 0; session->engine_dir && i < session->comparison.nr_variants; i++) {
+		if (!session->comparison.variants[i].engine)
 			continue;
-		char *path = format("%s/%s.so", session->engine_dir, session->variants[i].engine);
+		char *path = format("%s/%s.so", session->engine_dir,
+				    session->comparison.variants[i].engine);
 		char *hash = hash_of(path);
 
-		set_text(engines, session->variants[i].engine, hash);
+		set_text(engines, session->comparison.variants[i].engine, hash);
 		free(hash);
 		free(path);
 	}

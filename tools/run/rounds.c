@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "rounds.h"
-#include "run.h"
-#include "print/units.h"
+#include "fio_run.h"
+#include "util/units.h"
 
 #define TIMEOUT_FACTOR 10.0 /* a run that takes this many times the longest one hangs */
 #define TIMEOUT_LEAST  60.0
@@ -92,13 +92,13 @@ static void show_round(const struct progress *p, const struct analysis *a)
 {
 	if (p->quiet || p->terminal)
 		return;
-	bool look =
-		a->rounds >= JUDGE_MIN_ROUNDS && judge_is_look(a->rounds, a->session->max_rounds);
+	bool look = a->rounds >= JUDGE_MIN_ROUNDS &&
+		    judge_is_look(a->rounds, a->comparison->max_rounds);
 	double width = look ? analysis_width(a) : INFINITY;
 
 	if (isfinite(width))
 		fprintf(stderr, "round %u: interval %.1f %% wide, aim %.1f %%\n", a->rounds,
-			width * 100, a->session->precision * 100);
+			width * 100, a->comparison->precision * 100);
 	else
 		fprintf(stderr, "round %u\n", a->rounds);
 }
@@ -140,14 +140,17 @@ static void note_failure(struct loop *loop, unsigned int round, const char *vari
 	char *error = NULL;
 
 	if (round)
-		text_list_add(&loop->session->failures, "round %u, %s: %s", round, variant, reason);
+		text_list_add(&loop->session->comparison.failures, "round %u, %s: %s", round,
+			      variant, reason);
 	else
-		text_list_add(&loop->session->failures, "warm-up, %s: %s", variant, reason);
+		text_list_add(&loop->session->comparison.failures, "warm-up, %s: %s", variant,
+			      reason);
 	if (session_save(loop->session, &error))
 		message("%s", error);
 	free(error);
 	end_progress(&loop->progress);
-	message("%s", loop->session->failures.item[loop->session->failures.nr - 1]);
+	message("%s",
+		loop->session->comparison.failures.item[loop->session->comparison.failures.nr - 1]);
 	free(reason);
 }
 
@@ -161,7 +164,8 @@ static double time_limit(const struct loop *loop)
 /* Files the counters under their run. */
 static json_t *take_counters(const struct session *session, unsigned int round, unsigned int slot)
 {
-	char *written = session_counters_path(session, session_slot_variant(session, slot));
+	char *written =
+		session_counters_path(session, comparison_slot_variant(&session->comparison, slot));
 	char *kept = session_run_path(session, round, slot, "counters");
 	json_t *counters = NULL;
 
@@ -188,8 +192,8 @@ static char *check_jobs(struct loop *loop, const struct run_result *run, const c
 		return NULL;
 	char *words = fio_words(output);
 	char *reason = format("fio ran %zu jobs, with %s it ran %zu%s%s", run->nr_jobs,
-			      loop->session->variants[0].text, loop->nr_jobs, words ? ": " : "",
-			      words ? words : "");
+			      loop->session->comparison.variants[0].text, loop->nr_jobs,
+			      words ? ": " : "", words ? words : "");
 
 	free(words);
 	return reason;
@@ -198,8 +202,8 @@ static char *check_jobs(struct loop *loop, const struct run_result *run, const c
 static int run_slot(struct loop *loop, unsigned int round, unsigned int slot)
 {
 	const struct session *session = loop->session;
-	unsigned int number = session_slot_variant(session, slot);
-	const struct session_variant *variant = &session->variants[number];
+	unsigned int number = comparison_slot_variant(&session->comparison, slot);
+	const struct comparison_variant *variant = &session->comparison.variants[number];
 	struct progress *p = &loop->progress;
 	struct spawn_watch watch = { time_limit(loop), show_progress, p };
 	char *job = session_job_path(session, number);
@@ -207,13 +211,12 @@ static int run_slot(struct loop *loop, unsigned int round, unsigned int slot)
 	char *cpu = session_run_path(session, round, slot, "cpu");
 	char *stale = session_counters_path(session, number);
 	const struct fio_run fio = { .fio = session->fio,
-				     .args = variant->args,
+				     .args = &variant->args,
 				     .job = job,
 				     .output = output,
 				     .cpu = cpu,
 				     .watch = &watch,
-				     .classify = session_classify,
-				     .arg = session };
+				     .comparison = &session->comparison };
 	char *reason = NULL;
 	double seconds;
 
@@ -249,7 +252,7 @@ static int run_slot(struct loop *loop, unsigned int round, unsigned int slot)
 static void forget_round(struct loop *loop)
 {
 	session_free_round(loop->session, loop->runs, loop->counters);
-	for (unsigned int slot = 0; slot < session_slots(loop->session); slot++)
+	for (unsigned int slot = 0; slot < comparison_slots(&loop->session->comparison); slot++)
 		loop->counters[slot] = NULL;
 }
 
@@ -270,7 +273,7 @@ static int warm_up(struct loop *loop)
 {
 	int ret = check_written(loop);
 
-	for (unsigned int v = 0; !ret && v < loop->session->nr_variants; v++)
+	for (unsigned int v = 0; !ret && v < loop->session->comparison.nr_variants; v++)
 		ret = run_slot(loop, 0, v);
 	forget_round(loop);
 	return ret;
@@ -279,7 +282,7 @@ static int warm_up(struct loop *loop)
 /* Turned round from one round to the next, so that what drifts with time cancels out. */
 static int run_round(struct loop *loop, unsigned int round)
 {
-	unsigned int slots = session_slots(loop->session);
+	unsigned int slots = comparison_slots(&loop->session->comparison);
 	int ret = check_written(loop);
 
 	for (unsigned int i = 0; !ret && i < slots; i++) {
@@ -321,12 +324,13 @@ static bool time_is_up(const struct loop *loop)
 /* The number of the next round: failed ones leave gaps. */
 static unsigned int next_round(const struct session *session)
 {
-	unsigned int round = session->max_rounds + session->failures.nr;
+	unsigned int round = session->comparison.max_rounds + session->comparison.failures.nr;
 	bool there = false;
 
 	for (; round && !there; round -= !there) {
 		char *path = session_run_path(session, round, 0, "json");
-		char *other = session_run_path(session, round, session_slots(session) - 1, "json");
+		char *other = session_run_path(session, round,
+					       comparison_slots(&session->comparison) - 1, "json");
 
 		there = !access(path, F_OK) && !access(other, F_OK);
 		free(path);
@@ -353,7 +357,7 @@ static void take_look(struct session *session, unsigned int rounds)
 {
 	char *error = NULL;
 
-	if (judge_take_look(&session->looks, rounds, session->max_rounds) &&
+	if (judge_take_look(&session->comparison.looks, rounds, session->comparison.max_rounds) &&
 	    session_save(session, &error))
 		complain(error);
 }
@@ -363,11 +367,11 @@ static bool is_precise(struct loop *loop)
 	struct session *session = loop->session;
 	unsigned int rounds = loop->analysis->rounds;
 
-	if (rounds < JUDGE_MIN_ROUNDS || !judge_is_look(rounds, session->max_rounds))
+	if (rounds < JUDGE_MIN_ROUNDS || !judge_is_look(rounds, session->comparison.max_rounds))
 		return false;
 	take_look(session, rounds);
-	return judge_may_stop(rounds, session->max_rounds, analysis_width(loop->analysis),
-			      session->precision);
+	return judge_may_stop(rounds, session->comparison.max_rounds,
+			      analysis_width(loop->analysis), session->comparison.precision);
 }
 
 static enum rounds_end run_rounds(struct loop *loop)
@@ -375,9 +379,9 @@ static enum rounds_end run_rounds(struct loop *loop)
 	struct session *session = loop->session;
 	struct analysis *analysis = loop->analysis;
 	unsigned int round = next_round(session);
-	size_t failures = session->failures.nr;
+	size_t failures = session->comparison.failures.nr;
 
-	while (analysis->rounds < session->max_rounds && !time_is_up(loop)) {
+	while (analysis->rounds < session->comparison.max_rounds && !time_is_up(loop)) {
 		if (is_precise(loop))
 			return ROUNDS_PRECISE;
 		int ret = run_round(loop, round++);
@@ -386,8 +390,8 @@ static enum rounds_end run_rounds(struct loop *loop)
 			return ROUNDS_INTERRUPTED;
 		if (ret == -EBUSY)
 			return ROUNDS_REFUSED;
-		if (ret &&
-		    (!session->keep_going || session->failures.nr - failures > session->max_rounds))
+		if (ret && (!session->keep_going || session->comparison.failures.nr - failures >
+							    session->comparison.max_rounds))
 			return ROUNDS_FAILED;
 		if (!ret)
 			show_round(&loop->progress, analysis);
@@ -396,19 +400,20 @@ static enum rounds_end run_rounds(struct loop *loop)
 		return nothing_measured(loop);
 	if (analysis->rounds >= JUDGE_MIN_ROUNDS)
 		take_look(session, analysis->rounds);
-	return analysis_width(analysis) <= session->precision ? ROUNDS_PRECISE : ROUNDS_SPENT;
+	return analysis_width(analysis) <= session->comparison.precision ? ROUNDS_PRECISE
+									 : ROUNDS_SPENT;
 }
 
 enum rounds_end rounds_run(struct session *session, struct analysis *analysis, bool quiet)
 {
-	unsigned int slots = session_slots(session);
+	unsigned int slots = comparison_slots(&session->comparison);
 	struct loop loop = {
 		.session = session,
 		.analysis = analysis,
 		.progress = { .quiet = quiet,
 			      .terminal = isatty(STDERR_FILENO),
 			      .slots = slots,
-			      .max_rounds = session->max_rounds },
+			      .max_rounds = session->comparison.max_rounds },
 		.runs = xcalloc(slots, sizeof(*loop.runs)),
 		.counters = xcalloc(slots, sizeof(*loop.counters)),
 		.started = spawn_clock(),

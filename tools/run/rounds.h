@@ -5,7 +5,7 @@
 
 #include <stdbool.h>
 
-#include "stats/analysis.h"
+#include "stats/stats.h"
 #include "session.h"
 
 enum rounds_end {

@@ -10,8 +10,7 @@
  *	DIR/runs/rNNN.sN.json		what fio wrote in round NNN for slot N
  *	DIR/runs/rNNN.sN.counters	the engine's counters of that run
  *
- * Slots are the runs of a round: slot 0 is the first variant, slot i is variant i, and the last
- * slot is the first variant again. Round 0 is the warm-up.
+ * Round 0 is the warm-up.
  */
 #ifndef KPOLICY_TOOLS_SESSION_H
 #define KPOLICY_TOOLS_SESSION_H
@@ -20,54 +19,25 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "stats/judge.h"
-#include "stats/result.h"
-#include "util.h"
-#include "job/written.h"
-
-struct session_job {
-	char *name;
-	unsigned int group;
-	bool counted;	   /* its I/O is compared */
-	bool phases;	   /* writes, then reads back to verify */
-	char *after;	   /* the job it waits for, or NULL */
-	bool fixed_work;   /* ends when its size is done */
-	char *fixed_ratio; /* option that makes every ratio 1, or NULL */
-	double seconds;	   /* that it is told to run; 0: until its size is done */
-};
-
-struct session_variant {
-	char *text;   /* the label */
-	char *engine; /* NULL: native */
-	bool off;     /* policy=none: no counters are expected */
-	char **args;  /* for fio's command line, NULL-terminated */
-};
+#include "job/job.h"
+#include "stats/stats.h"
 
 struct session {
+	unsigned int format; /* of session.json */
+	struct comparison comparison;
 	char *dir;
 	bool temporary; /* the user did not ask to keep it */
 	bool made;	/* by session_create() */
 	bool fresh;	/* nothing is in it yet that is worth keeping */
-	char *title;	/* the job file, or what stands for it */
 	char *fio;
-	char *fio_version;
 	char *cwd;
 	char *engine_dir;
-	struct session_variant *variants;
-	size_t nr_variants;
-	struct session_job *jobs; /* the same in every variant */
-	size_t nr_jobs;
-	unsigned int max_rounds;
-	double precision; /* full width of the interval, 0.02: 2 % */
-	double time;	  /* seconds that may be spent; 0: no limit */
-	double timeout;	  /* seconds that one run may take; 0: ten times the longest so far */
-	bool keep_going;  /* a failed run does not end it */
-	bool destructive; /* block devices may be written; not kept, to be said each time */
-	struct judge_looks looks;  /* taken so far, by all who ran it */
-	struct written written;	   /* by the jobs of all variants */
-	struct text_list files;	   /* synced and invalidated between runs */
-	struct text_list warnings; /* known before the first run */
-	struct text_list failures; /* runs that do not count */
+	double time;		/* seconds that may be spent; 0: no limit */
+	double timeout;		/* seconds that one run may take; 0: ten times the longest so far */
+	bool keep_going;	/* a failed run does not end it */
+	bool destructive;	/* block devices may be written; not kept, to be said each time */
+	struct written written; /* by the jobs of all variants */
+	struct text_list files; /* synced and invalidated between runs */
 };
 
 /*
@@ -82,17 +52,8 @@ int session_save(const struct session *session, char **error);
 /* Reads session.json of @dir. Returns 0 or -errno with *@error; @session is empty then. */
 int session_load(struct session *session, const char *dir, char **error);
 
-/* The error that intervals after so many rounds have. */
-double session_error(const struct session *session, unsigned int rounds);
-
 /* Frees it, and removes the directory if it is temporary or nothing was run in it. */
 void session_close(struct session *session);
-
-/* The number of slots of a round: the variants and the second control. */
-unsigned int session_slots(const struct session *session);
-
-/* The variant that runs in a slot. */
-unsigned int session_slot_variant(const struct session *session, unsigned int slot);
 
 /* Makes all of it that is for people UTF-8, as its JSON and fio's have to be. */
 void session_make_utf8(struct session *session);
@@ -111,17 +72,10 @@ char *session_counters_path(const struct session *session, size_t variant);
 int session_write_json(const struct session *session, const char *name, const json_t *value,
 		       char **error);
 
-/* Says of the jobs of a run which are compared, and what runs one after the other. @arg is the session. For fio_run.classify. */
-void session_classify(struct run_result *run, const void *arg);
+/* Adds every complete round that lies in the session's directory to @analysis. */
+void session_load_rounds(const struct session *session, struct analysis *analysis);
 
-/*
- * Reads a round if all its runs are there and good. @runs and @counters have room for every slot;
- * a counters entry is NULL where the engine wrote none. Returns false when it is not complete.
- */
-bool session_read_round(const struct session *session, unsigned int round, struct run_result *runs,
-			json_t **counters);
-
-/* Frees what session_read_round() filled in. */
+/* Frees the runs of a round and their counters; both have an entry for every slot. */
 void session_free_round(const struct session *session, struct run_result *runs, json_t **counters);
 
 #endif

@@ -5,13 +5,12 @@
 #include <string.h>
 
 #include "analysis.h"
-#include "warnings.h"
 
 #define SAME_WORK 1.01 /* bytes of two runs that did the same fixed work */
 
 static unsigned int slots(const struct analysis *a)
 {
-	return session_slots(a->session);
+	return comparison_slots(a->comparison);
 }
 
 static double *values_of(const struct analysis *a, unsigned int round, unsigned int slot)
@@ -24,15 +23,15 @@ struct run_facts *analysis_facts(const struct analysis *a, unsigned int round, u
 	return a->facts + ((size_t)round * slots(a) + slot) * a->nr_groups;
 }
 
-void analysis_init(struct analysis *analysis, const struct session *session)
+void analysis_init(struct analysis *analysis, const struct comparison *comparison)
 {
-	*analysis = (struct analysis){ .session = session };
-	analysis->counters = xcalloc(session->nr_variants, sizeof(*analysis->counters));
+	*analysis = (struct analysis){ .comparison = comparison };
+	analysis->counters = xcalloc(comparison->nr_variants, sizeof(*analysis->counters));
 }
 
 void analysis_free(struct analysis *analysis)
 {
-	size_t variants = analysis->session->nr_variants;
+	size_t variants = analysis->comparison->nr_variants;
 
 	for (size_t i = 0; i < analysis->nr_figures; i++)
 		free((char *)analysis->figures[i].job);
@@ -115,14 +114,14 @@ static void list_figures(struct analysis *a, const struct run_result *run)
 			a->nr_groups = run->jobs[i].group + 1;
 	for (unsigned int group = 0; group < a->nr_groups; group++)
 		list_group(a, run, group);
-	a->latency = xcalloc(a->session->nr_variants * a->nr_groups, sizeof(*a->latency));
+	a->latency = xcalloc(a->comparison->nr_variants * a->nr_groups, sizeof(*a->latency));
 }
 
 /* ---- adding rounds ------------------------------------------------------------------------- */
 
 static void add_run(struct analysis *a, unsigned int slot, const struct run_result *run)
 {
-	unsigned int variant = session_slot_variant(a->session, slot);
+	unsigned int variant = comparison_slot_variant(a->comparison, slot);
 	double *values = values_of(a, a->rounds, slot);
 	struct run_facts *facts = analysis_facts(a, a->rounds, slot);
 
@@ -154,30 +153,12 @@ void analysis_add_round(struct analysis *analysis, const struct run_result *runs
 	analysis->facts =
 		xrealloc(analysis->facts, nr * analysis->nr_groups, sizeof(*analysis->facts));
 	for (unsigned int slot = 0; slot < slots(analysis); slot++) {
-		unsigned int variant = session_slot_variant(analysis->session, slot);
+		unsigned int variant = comparison_slot_variant(analysis->comparison, slot);
 
 		add_run(analysis, slot, &runs[slot]);
 		counters_add(&analysis->counters[variant], counters[slot]);
 	}
 	analysis->rounds++;
-}
-
-void analysis_load(struct analysis *analysis)
-{
-	const struct session *session = analysis->session;
-	struct run_result *runs = xcalloc(session_slots(session), sizeof(*runs));
-	json_t **counters = xcalloc(session_slots(session), sizeof(*counters));
-	/* Failed rounds leave gaps. */
-	unsigned int last = session->max_rounds + session->failures.nr;
-
-	for (unsigned int round = 1; round <= last; round++) {
-		if (!session_read_round(session, round, runs, counters))
-			continue;
-		analysis_add_round(analysis, runs, counters);
-		session_free_round(session, runs, counters);
-	}
-	free(runs);
-	free(counters);
 }
 
 /* ---- judging ------------------------------------------------------------------------------- */
@@ -213,7 +194,7 @@ static double median(const struct analysis *a, size_t figure, unsigned int varia
 		for (unsigned int slot = 0; slot < slots(a); slot++) {
 			double v = values_of(a, round, slot)[figure];
 
-			if (session_slot_variant(a->session, slot) == variant && !isnan(v))
+			if (comparison_slot_variant(a->comparison, slot) == variant && !isnan(v))
 				value[nr++] = v;
 		}
 	qsort(value, nr, sizeof(*value), compare_doubles);
@@ -240,8 +221,8 @@ static bool fixed_work(const struct analysis *a, unsigned int group)
 {
 	bool fixed = false;
 
-	for (size_t i = 0; i < a->session->nr_jobs; i++) {
-		const struct session_job *job = &a->session->jobs[i];
+	for (size_t i = 0; i < a->comparison->nr_jobs; i++) {
+		const struct comparison_job *job = &a->comparison->jobs[i];
 
 		if (!job->counted || job->group != group)
 			continue;
@@ -292,7 +273,7 @@ static void compare_figure(const struct analysis *a, size_t figure, unsigned int
 /* The error of an interval as of now. */
 static double error_now(const struct analysis *a)
 {
-	return session_error(a->session, a->rounds);
+	return comparison_error(a->comparison, a->rounds);
 }
 
 static void judge_figure(const struct analysis *a, size_t figure, unsigned int variant,
@@ -300,7 +281,7 @@ static void judge_figure(const struct analysis *a, size_t figure, unsigned int v
 {
 	compare_figure(a, figure, variant, error_now(a), c);
 	if (c->judged)
-		c->verdict = judge_verdict(&c->estimate, a->session->precision,
+		c->verdict = judge_verdict(&c->estimate, a->comparison->precision,
 					   quantity_kinds[c->figure->quantity].more_is_faster);
 }
 
@@ -322,7 +303,7 @@ static size_t judge_deciding(const struct analysis *a, struct compared *out)
 	for (unsigned int group = 0; group < a->nr_groups; group++) {
 		if (!deciding_figure(a, group, &figure))
 			continue;
-		for (unsigned int v = 1; v < a->session->nr_variants; v++)
+		for (unsigned int v = 1; v < a->comparison->nr_variants; v++)
 			judge_figure(a, figure, v, &out[nr++]);
 	}
 	return nr;
@@ -330,7 +311,7 @@ static size_t judge_deciding(const struct analysis *a, struct compared *out)
 
 double analysis_width(const struct analysis *analysis)
 {
-	size_t room = (size_t)analysis->nr_groups * analysis->session->nr_variants;
+	size_t room = (size_t)analysis->nr_groups * analysis->comparison->nr_variants;
 	struct compared *all = xcalloc(room, sizeof(*all));
 	size_t nr = judge_deciding(analysis, all);
 	double width = nr ? 0 : INFINITY;
@@ -373,7 +354,7 @@ static bool is_shown(const struct analysis *a, size_t index)
 
 static void judge_others(struct analysis *a)
 {
-	unsigned int variants = a->session->nr_variants;
+	unsigned int variants = a->comparison->nr_variants;
 	size_t measured = 0;
 
 	a->others = xcalloc(a->nr_figures * variants, sizeof(*a->others));
@@ -387,41 +368,15 @@ static void judge_others(struct analysis *a)
 	a->corrected_for = measured;
 }
 
-/* ---- words ---------------------------------------------------------------------------------- */
-
-/* The control's counters are the base; a native control has none, then the first that has. */
-static void explain(struct analysis *a)
-{
-	const struct counter_sums none = { 0 };
-	const struct counter_sums *base = &a->counters[0];
-
-	for (size_t v = 0; v < a->session->nr_variants; v++) {
-		const struct counter_sums *sums = &a->counters[v];
-
-		if (!sums->runs || (sums == base && v == 0))
-			continue;
-		char *line = explain_line(base->runs ? base : &none, sums);
-
-		if (line)
-			text_list_add(&a->explanations, "%s: %s", a->session->variants[v].text,
-				      line);
-		free(line);
-		if (!base->runs)
-			base = sums;
-	}
-}
-
 void analysis_finish(struct analysis *analysis)
 {
-	size_t room = (size_t)analysis->nr_groups * analysis->session->nr_variants;
+	size_t room = (size_t)analysis->nr_groups * analysis->comparison->nr_variants;
 
 	analysis->deciding = xcalloc(room, sizeof(*analysis->deciding));
 	if (!analysis->rounds)
 		return;
 	analysis->nr_deciding = judge_deciding(analysis, analysis->deciding);
 	judge_others(analysis);
-	explain(analysis);
-	warnings_add(analysis);
 }
 
 /* ---- lookups ------------------------------------------------------------------------------- */
@@ -464,9 +419,10 @@ const struct compared *analysis_total(const struct analysis *analysis, unsigned 
 
 const char *analysis_group_name(const struct analysis *analysis, unsigned int group)
 {
-	for (size_t i = 0; i < analysis->session->nr_jobs; i++)
-		if (analysis->session->jobs[i].group == group && analysis->session->jobs[i].counted)
-			return analysis->session->jobs[i].name;
+	for (size_t i = 0; i < analysis->comparison->nr_jobs; i++)
+		if (analysis->comparison->jobs[i].group == group &&
+		    analysis->comparison->jobs[i].counted)
+			return analysis->comparison->jobs[i].name;
 	return "jobs";
 }
 

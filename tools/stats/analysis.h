@@ -9,8 +9,8 @@
 #include "explain.h"
 #include "judge.h"
 #include "result.h"
-#include "run/session.h"
-#include "util.h"
+#include "comparison.h"
+#include "util/util.h"
 
 /* One figure of one variant beside the control's. */
 struct compared {
@@ -33,7 +33,7 @@ struct run_facts {
 };
 
 struct analysis {
-	const struct session *session;
+	const struct comparison *comparison;
 	unsigned int rounds; /* complete ones */
 	unsigned int nr_groups;
 	struct figure *figures;
@@ -49,19 +49,16 @@ struct analysis {
 	struct compared *others; /* by figure, then by variant */
 	size_t nr_others;
 	size_t corrected_for; /* number of other figures whose intervals are held together */
-	struct text_list explanations;
+	struct text_list explanations; /* by findings_add() */
 	struct text_list warnings;
 };
 
-void analysis_init(struct analysis *analysis, const struct session *session);
+void analysis_init(struct analysis *analysis, const struct comparison *comparison);
 void analysis_free(struct analysis *analysis);
 
 /* Adds the runs of a complete round, one per slot; they may be freed afterwards. */
 void analysis_add_round(struct analysis *analysis, const struct run_result *runs,
 			json_t *const *counters);
-
-/* Adds every complete round that lies in the session's directory. */
-void analysis_load(struct analysis *analysis);
 
 /*
  * The width of the widest deciding interval, 0.02 for 2 %, as of the rounds so far; INFINITY while

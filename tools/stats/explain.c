@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "explain.h"
-#include "print/units.h"
-#include "util.h"
+#include "util/units.h"
+#include "util/util.h"
 
 #define SHOWN	5    /* counters on a line */
 #define NOTABLE 0.05 /* relative difference below which a counter explains nothing */

@@ -6,7 +6,8 @@
 #include <string.h>
 
 #include "result.h"
-#include "util.h"
+#include "util/units.h"
+#include "util/util.h"
 
 const char *const direction_names[] = { "read", "write", "trim", "all" };
 
@@ -16,6 +17,22 @@ const struct quantity_kind quantity_kinds[NR_QUANTITIES] = {
 	[Q_P50] = { "p50", "ns", false },	 [Q_P99] = { "p99", "ns", false },
 	[Q_P99_9] = { "p99.9", "ns", false },	 [Q_CPU] = { "CPU per I/O", "ns", false },
 };
+
+char *format_quantity(enum quantity quantity, double value)
+{
+	if (isnan(value))
+		return xstrdup("not measured");
+	switch (quantity) {
+	case Q_TIME:
+		return format("%.3f s", value);
+	case Q_IOPS:
+		return format_number(value);
+	case Q_BANDWIDTH:
+		return format_number(value / 1e6);
+	default:
+		return format_nsec(value);
+	}
+}
 
 /* ---- reading ------------------------------------------------------------------------------- */
 

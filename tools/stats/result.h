@@ -93,6 +93,9 @@ struct quantity_kind {
 
 extern const struct quantity_kind quantity_kinds[NR_QUANTITIES];
 
+/* The value of a quantity with its unit, to be freed. NAN is 'not measured'. */
+char *format_quantity(enum quantity quantity, double value);
+
 /* Names a figure of a run. */
 struct figure {
 	unsigned int group;

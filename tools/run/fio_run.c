@@ -8,9 +8,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "run.h"
-#include "spawn.h"
-#include "util.h"
+#include "fio_run.h"
+#include "util/spawn.h"
+#include "util/util.h"
 
 #define OLDEST_MAJOR 3 /* total latency with percentiles and bins, and the engines' range */
 #define OLDEST_MINOR 25
@@ -82,8 +82,8 @@ static int judge_run(const struct fio_run *fio, int status, const char *partial,
 	char *unreadable = NULL;
 	int ret = result_read(partial, result, &unreadable);
 
-	if (!ret && fio->classify)
-		fio->classify(result, fio->arg);
+	if (!ret)
+		comparison_classify(fio->comparison, result);
 	/* The job's own error says more than the exit code that follows from it. */
 	*reason = ret ? NULL : result_error(result, status);
 	if (!*reason && ret && disk_full(partial))
@@ -101,15 +101,12 @@ static int judge_run(const struct fio_run *fio, int status, const char *partial,
 
 static const char **fio_argv(const struct fio_run *fio, const char *output_option)
 {
-	size_t nr = 0, at = 0;
-
-	while (fio->args && fio->args[nr])
-		nr++;
-	const char **argv = xcalloc(nr + 6, sizeof(*argv));
+	size_t at = 0;
+	const char **argv = xcalloc(fio->args->nr + 6, sizeof(*argv));
 
 	argv[at++] = fio->fio;
-	for (size_t i = 0; i < nr; i++)
-		argv[at++] = fio->args[i];
+	for (size_t i = 0; i < fio->args->nr; i++)
+		argv[at++] = fio->args->item[i];
 	argv[at++] = "--eta=never";
 	argv[at++] = "--output-format=json+";
 	argv[at++] = output_option;

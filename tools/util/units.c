@@ -81,22 +81,6 @@ char *format_percent(double ratio)
 	return format("%+.*f %%", fabs(percent) >= 99.95 ? 0 : 1, percent);
 }
 
-char *format_quantity(enum quantity quantity, double value)
-{
-	if (isnan(value))
-		return xstrdup("not measured");
-	switch (quantity) {
-	case Q_TIME:
-		return format("%.3f s", value);
-	case Q_IOPS:
-		return format_number(value);
-	case Q_BANDWIDTH:
-		return format_number(value / 1e6);
-	default:
-		return format_nsec(value);
-	}
-}
-
 bool parse_scaled(const char *text, double *value)
 {
 	static const char units[] = "kmgt";

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "warnings.h"
+#include "findings.h"
 
 #define DEPTH_DIFFERS 1.25
 #define SHORT_RUN     0.95 /* seconds; fio's 'one second' may be a few ms less */
@@ -11,7 +11,7 @@
 
 static const char *variant_text(const struct analysis *a, unsigned int variant)
 {
-	return a->session->variants[variant].text;
+	return a->comparison->variants[variant].text;
 }
 
 /* ' in group 2 (seqwrite)', or nothing when there is one group. */
@@ -24,8 +24,8 @@ static char *in_group(const struct analysis *a, unsigned int group)
 
 static void warn_fixed_ratio(struct analysis *a)
 {
-	for (size_t i = 0; i < a->session->nr_jobs; i++) {
-		const struct session_job *job = &a->session->jobs[i];
+	for (size_t i = 0; i < a->comparison->nr_jobs; i++) {
+		const struct comparison_job *job = &a->comparison->jobs[i];
 
 		if (job->counted && job->fixed_ratio)
 			text_list_add(
@@ -49,7 +49,7 @@ static void warn_depth(struct analysis *a, unsigned int group)
 {
 	double control = mean_depth(a, group, 0);
 
-	for (unsigned int v = 1; v < a->session->nr_variants; v++) {
+	for (unsigned int v = 1; v < a->comparison->nr_variants; v++) {
 		double depth = mean_depth(a, group, v);
 
 		if (!(fmin(depth, control) > 0) ||
@@ -70,7 +70,7 @@ static void warn_short(struct analysis *a, unsigned int group)
 	double least = INFINITY;
 
 	for (unsigned int round = 0; round < a->rounds; round++)
-		for (unsigned int slot = 0; slot < session_slots(a->session); slot++)
+		for (unsigned int slot = 0; slot < comparison_slots(a->comparison); slot++)
 			least = fmin(least, analysis_facts(a, round, slot)[group].seconds);
 	if (least > 0 && least < SHORT_RUN) {
 		char *where = in_group(a, group);
@@ -91,10 +91,10 @@ static void warn_errors(struct analysis *a, unsigned int group, unsigned int var
 	int error = 0;
 
 	for (unsigned int round = 0; round < a->rounds; round++) {
-		for (unsigned int slot = 0; slot < session_slots(a->session); slot++) {
+		for (unsigned int slot = 0; slot < comparison_slots(a->comparison); slot++) {
 			const struct run_facts *facts = &analysis_facts(a, round, slot)[group];
 
-			if (session_slot_variant(a->session, slot) != variant)
+			if (comparison_slot_variant(a->comparison, slot) != variant)
 				continue;
 			runs++;
 			errors += facts->errors;
@@ -159,8 +159,8 @@ static void warn_inside_noise(struct analysis *a)
 
 static void warn_counters(struct analysis *a)
 {
-	for (size_t v = 0; v < a->session->nr_variants; v++)
-		if (!a->session->variants[v].off && counters_stayed_zero(&a->counters[v]))
+	for (size_t v = 0; v < a->comparison->nr_variants; v++)
+		if (!a->comparison->variants[v].off && counters_stayed_zero(&a->counters[v]))
 			text_list_add(
 				&a->warnings,
 				"%s: the counters of its policy stayed at zero: this job never "
@@ -168,16 +168,41 @@ static void warn_counters(struct analysis *a)
 				variant_text(a, v));
 }
 
-void warnings_add(struct analysis *a)
+/* The control's counters are the base; a native control has none, then the first that has. */
+static void explain(struct analysis *a)
 {
-	for (size_t i = 0; i < a->session->warnings.nr; i++)
-		text_list_add(&a->warnings, "%s", a->session->warnings.item[i]);
+	const struct counter_sums none = { 0 };
+	const struct counter_sums *base = &a->counters[0];
+
+	for (size_t v = 0; v < a->comparison->nr_variants; v++) {
+		const struct counter_sums *sums = &a->counters[v];
+
+		if (!sums->runs || (sums == base && v == 0))
+			continue;
+		char *line = explain_line(base->runs ? base : &none, sums);
+
+		if (line)
+			text_list_add(&a->explanations, "%s: %s", a->comparison->variants[v].text,
+				      line);
+		free(line);
+		if (!base->runs)
+			base = sums;
+	}
+}
+
+void findings_add(struct analysis *a)
+{
+	if (!a->rounds)
+		return;
+	explain(a);
+	for (size_t i = 0; i < a->comparison->warnings.nr; i++)
+		text_list_add(&a->warnings, "%s", a->comparison->warnings.item[i]);
 	warn_fixed_ratio(a);
 	for (unsigned int group = 0; group < a->nr_groups; group++) {
 		warn_depth(a, group);
 		warn_short(a, group);
 		warn_noise(a, group);
-		for (unsigned int v = 0; v < a->session->nr_variants; v++)
+		for (unsigned int v = 0; v < a->comparison->nr_variants; v++)
 			warn_errors(a, group, v);
 	}
 	warn_dependence(a);

@@ -7,9 +7,8 @@
 #include <unistd.h>
 
 #include "compare.h"
-#include "environment.h"
-#include "run.h"
-#include "job/swap.h"
+#include "run/run.h"
+#include "job/job.h"
 
 #define DEFAULT_ROUNDS	  32
 #define DEFAULT_PRECISION 0.02
@@ -208,7 +207,7 @@ static bool check_like(const struct options *options, const struct candidate *c,
 	if (!reason)
 		return true;
 	if (options->force)
-		text_list_add(&session->warnings, "not comparable: %s", reason);
+		text_list_add(&session->comparison.warnings, "not comparable: %s", reason);
 	else
 		message("%s, or say --force", reason);
 	free(reason);
@@ -217,18 +216,10 @@ static bool check_like(const struct options *options, const struct candidate *c,
 
 /* ---- filling the session ------------------------------------------------------------------- */
 
-static bool listed(const struct text_list *lines, const char *line)
-{
-	for (size_t i = 0; i < lines->nr; i++)
-		if (!strcmp(lines->item[i], line))
-			return true;
-	return false;
-}
-
 static void take_lines(struct text_list *to, char *const *line, size_t nr)
 {
 	for (size_t i = 0; i < nr; i++)
-		if (!listed(to, line[i]))
+		if (!text_list_has(to, line[i]))
 			text_list_add(to, "%s", line[i]);
 }
 
@@ -239,12 +230,12 @@ static void take_jobs(struct session *session, const struct swap_result *swap)
 
 	for (size_t i = 0; i < swap->nr_jobs; i++)
 		any_storage = any_storage || swap->jobs[i].storage;
-	session->jobs = xcalloc(swap->nr_jobs, sizeof(*session->jobs));
-	session->nr_jobs = swap->nr_jobs;
+	session->comparison.jobs = xcalloc(swap->nr_jobs, sizeof(*session->comparison.jobs));
+	session->comparison.nr_jobs = swap->nr_jobs;
 	for (size_t i = 0; i < swap->nr_jobs; i++) {
 		const struct swap_job *job = &swap->jobs[i];
 
-		session->jobs[i] = (struct session_job){
+		session->comparison.jobs[i] = (struct comparison_job){
 			.name = xstrdup(job->name),
 			.group = job->group,
 			.counted = job->storage || !any_storage,
@@ -257,18 +248,17 @@ static void take_jobs(struct session *session, const struct swap_result *swap)
 	}
 }
 
-static void take_variant(struct session_variant *to, const struct candidate *c)
+static void take_variant(struct comparison_variant *to, const struct candidate *c)
 {
 	const char *policy = variant_setting(&c->variant, "policy");
 
-	*to = (struct session_variant){
+	*to = (struct comparison_variant){
 		.text = xstrdup(c->variant.text),
 		.engine = c->variant.engine ? xstrdup(c->variant.engine) : NULL,
 		.off = policy && !strcmp(policy, "none"),
-		.args = xcalloc(c->swap.nr_args + 1, sizeof(*to->args)),
 	};
 	for (size_t i = 0; i < c->swap.nr_args; i++)
-		to->args[i] = xstrdup(c->swap.args[i]);
+		text_list_add(&to->args, "%s", c->swap.args[i]);
 }
 
 static int write_text(FILE *to, const void *text)
@@ -292,11 +282,13 @@ static bool fill_session(const struct options *options, struct session *session,
 {
 	bool done = true;
 
-	session->nr_variants = options->nr_variants;
-	session->variants = xcalloc(session->nr_variants, sizeof(*session->variants));
-	for (size_t i = 0; done && i < session->nr_variants; i++) {
-		take_variant(&session->variants[i], &c[i]);
-		take_lines(&session->warnings, c[i].swap.warnings, c[i].swap.nr_warnings);
+	session->comparison.nr_variants = options->nr_variants;
+	session->comparison.variants =
+		xcalloc(session->comparison.nr_variants, sizeof(*session->comparison.variants));
+	for (size_t i = 0; done && i < session->comparison.nr_variants; i++) {
+		take_variant(&session->comparison.variants[i], &c[i]);
+		take_lines(&session->comparison.warnings, c[i].swap.warnings,
+			   c[i].swap.nr_warnings);
 		take_lines(&session->files, c[i].swap.files, c[i].swap.nr_files);
 		for (size_t k = 0; k < c[i].swap.nr_written; k++)
 			written_add(&session->written, c[i].swap.written[k]);
@@ -343,7 +335,8 @@ static bool find_fio(const struct options *options, struct session *session)
 	session->fio = named ? realpath(options->fio, NULL) : xstrdup(options->fio);
 	if (!session->fio)
 		session->fio = xstrdup(options->fio);
-	return !fio_check(session->fio, &session->fio_version, &error) || complain(error);
+	return !fio_check(session->fio, &session->comparison.fio_version, &error) ||
+	       complain(error);
 }
 
 static bool start_session(const struct options *options, const char *dir, struct session *session)
@@ -351,11 +344,14 @@ static bool start_session(const struct options *options, const char *dir, struct
 	char *error = NULL;
 
 	*session = (struct session){
-		.title = title_of(options),
+		.comparison = {
+			.title = title_of(options),
+			.max_rounds = options->rounds ? options->rounds : DEFAULT_ROUNDS,
+			.precision = options->precision > 0 ? options->precision
+							    : DEFAULT_PRECISION,
+		},
 		.cwd = getcwd(NULL, 0),
 		.engine_dir = realpath(options->engine_dir, NULL),
-		.max_rounds = options->rounds ? options->rounds : DEFAULT_ROUNDS,
-		.precision = options->precision > 0 ? options->precision : DEFAULT_PRECISION,
 		.time = options->time,
 		.timeout = options->timeout,
 		.keep_going = options->keep_going,

@@ -5,8 +5,6 @@
 
 #include <stdbool.h>
 
-#include "stats/result.h"
-
 char *format_number(double value);  /* four digits: 12230, 3.142 */
 char *format_nsec(double nsec);	    /* 22.1 us */
 char *format_bytes(double bytes);   /* 64 KiB */
@@ -14,9 +12,6 @@ char *format_seconds(double value); /* 1:05 */
 char *format_span(double least,
 		  double most);	    /* '24 s to 2:06 min', or one when they are the same */
 char *format_percent(double ratio); /* of a ratio: 1.018 is +1.8 % */
-
-/* The value of a quantity with its unit. NAN is 'not measured'. */
-char *format_quantity(enum quantity quantity, double value);
 
 /* '4k', '1m', '16' as fio reads them, with powers of 1024. False when it is no number. */
 bool parse_scaled(const char *text, double *value);

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "axis.h"
-#include "units.h"
-#include "util.h"
+#include "util/units.h"
+#include "util/util.h"
 
 #define MOST_POINTS 200
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include <errno.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -9,39 +8,7 @@
 
 #include "cmdline.h"
 #include "swap_internal.h"
-#include "spawn.h"
-
-bool swap_is_swapped(const struct swap *s, size_t i)
-{
-	return s->v->engine && s->engines[i].backend;
-}
-
-bool swap_is_on(const struct jobfile *jf, size_t i, const char *name)
-{
-	const char *value = jobfile_value(jf, i, name);
-	char *end;
-
-	if (!value)
-		return false;
-	return strtol(value, &end, 10) || end == value;
-}
-
-bool swap_begins_group(const struct jobfile *jf, size_t i)
-{
-	return swap_is_on(jf, i, "stonewall") || swap_is_on(jf, i, "new_group");
-}
-
-void swap_warn(struct swap *s, const char *file, unsigned int line, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	char *text = text_vformat_at(file, line, fmt, ap);
-	va_end(ap);
-	if (!text_list_has(&s->warnings, text))
-		text_list_add(&s->warnings, "%s", text);
-	free(text);
-}
+#include "util/spawn.h"
 
 static int read_input(struct swap *s, const struct swap_input *in)
 {
