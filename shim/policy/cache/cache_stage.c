@@ -398,7 +398,7 @@ static void cache_exit(struct kp_stage *stage)
 	free(cs->files);
 }
 
-static const struct kp_counter_desc counters[] = {
+static const struct kp_counter_desc cache_counters[] = {
 	{ "cache_hits", KP_COUNTER_SUM },
 	{ "cache_misses", KP_COUNTER_SUM },
 	{ "cache_read_bytes", KP_COUNTER_SUM },
@@ -422,8 +422,8 @@ static const struct kp_stage_ops cache_ops = {
 	.name = "page_cache",
 	.buffers = true,
 	.size = sizeof(struct cache_stage),
-	.counters = counters,
-	.nr_counters = sizeof(counters) / sizeof(*counters),
+	.counters = cache_counters,
+	.nr_counters = sizeof(cache_counters) / sizeof(*cache_counters),
 	.needs = cache_needs,
 	.init = cache_init,
 	.open = cache_stage_open,
