@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Replays the kernel laboratory's recordings (tests/golden/kernel) through our rows. A group has a
+ * Replays the kernel laboratory's recordings (tests/recordings) through our rows. A group has a
  * file of cases, GROUP.cases, and a file of answers for each kernel, GROUP.VERSION. The test of the
  * group answers each case by the row of that kernel, and the two answers must be the same text.
  *
@@ -18,7 +18,7 @@
 
 #include "unit.h"
 
-#define REPLAY_FOLDER	  "tests/golden/kernel/"
+#define REPLAY_FOLDER	  "tests/recordings/"
 #define REPLAY_MAX_LINE	  (1 << 16)
 #define REPLAY_MAX_CASES  8192
 #define REPLAY_MAX_SHOWN  5
