@@ -19,8 +19,7 @@
 #include "log.h"
 #include "pipeline.h"
 
-#define WAIT_NS	    100000000 /* a wait in place looks around this often */
-#define NR_REQUESTS 128u      /* BLKDEV_MAX_RQ, the kernel's nr_requests */
+#define NR_REQUESTS 128u /* BLKDEV_MAX_RQ, the kernel's nr_requests */
 
 static __thread char this_thread; /* its address names the thread */
 
@@ -140,22 +139,22 @@ static void drain(struct kp_pipeline *pl)
 
 /* ---- progress ------------------------------------------------------------------------------ */
 
-static bool holds_below(const struct kp_pipeline *pl)
+static bool holds_lower(const struct kp_pipeline *pl)
 {
-	return __atomic_load_n(&pl->below_holder, __ATOMIC_RELAXED) == &this_thread;
+	return __atomic_load_n(&pl->lower_holder, __ATOMIC_RELAXED) == &this_thread;
 }
 
 /* Enter below. The owner does not wait. Return: false when somebody else is inside. */
-static bool enter_below(struct kp_pipeline *pl)
+static bool enter_lower(struct kp_pipeline *pl)
 {
-	if (!holds_below(pl)) {
+	if (!holds_lower(pl)) {
 		if (!kp_pipeline_owned(pl))
-			pthread_mutex_lock(&pl->below);
-		else if (pthread_mutex_trylock(&pl->below))
+			pthread_mutex_lock(&pl->lower);
+		else if (pthread_mutex_trylock(&pl->lower))
 			return false;
-		__atomic_store_n(&pl->below_holder, &this_thread, __ATOMIC_RELAXED);
+		__atomic_store_n(&pl->lower_holder, &this_thread, __ATOMIC_RELAXED);
 	}
-	pl->below_depth++;
+	pl->lower_depth++;
 	return true;
 }
 
@@ -167,21 +166,21 @@ static inline void flush_stages(struct kp_stage *from)
 	}
 }
 
-/* As enter_below(), but who is inside is asked to flush in our stead if need be. */
+/* As enter_lower(), but who is inside is asked to flush in our stead if need be. */
 static bool enter_or_ask(struct kp_pipeline *pl)
 {
-	if (enter_below(pl))
+	if (enter_lower(pl))
 		return true;
 	(void)__atomic_exchange_n(&pl->flush_wanted, true, __ATOMIC_ACQ_REL);
-	return enter_below(pl);
+	return enter_lower(pl);
 }
 
 /* Out, and for the owner the flush that it could not do meanwhile. */
-static void leave_below(struct kp_pipeline *pl)
+static void leave_lower(struct kp_pipeline *pl)
 {
-	while (--pl->below_depth == 0) {
-		__atomic_store_n(&pl->below_holder, NULL, __ATOMIC_RELAXED);
-		pthread_mutex_unlock(&pl->below);
+	while (--pl->lower_depth == 0) {
+		__atomic_store_n(&pl->lower_holder, NULL, __ATOMIC_RELAXED);
+		pthread_mutex_unlock(&pl->lower);
 		/* Either we see its wish, or it sees that we are out. */
 		if (!__atomic_exchange_n(&pl->flush_wanted, false, __ATOMIC_ACQ_REL) ||
 		    !enter_or_ask(pl))
@@ -190,20 +189,20 @@ static void leave_below(struct kp_pipeline *pl)
 	}
 }
 
-void kp_below_lock(struct kp_pipeline *pl)
+void kp_lower_lock(struct kp_pipeline *pl)
 {
 	if (!pl->threaded)
 		return;
-	while (!enter_below(pl)) {
+	while (!enter_lower(pl)) {
 		kp_pipeline_poll(pl);
 		sched_yield();
 	}
 }
 
-void kp_below_unlock(struct kp_pipeline *pl)
+void kp_lower_unlock(struct kp_pipeline *pl)
 {
 	if (pl->threaded)
-		leave_below(pl);
+		leave_lower(pl);
 }
 
 static kp_noinline void flush_threaded(struct kp_pipeline *pl, struct kp_stage *from)
@@ -215,7 +214,7 @@ static kp_noinline void flush_threaded(struct kp_pipeline *pl, struct kp_stage *
 	if (!enter_or_ask(pl))
 		return;
 	flush_stages(from);
-	leave_below(pl);
+	leave_lower(pl);
 }
 
 void kp_pipeline_flush(struct kp_pipeline *pl, struct kp_stage *from)
@@ -303,7 +302,7 @@ static int wait_for_owner(struct kp_pipeline *pl)
 	int ret = 0;
 
 	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_nsec += WAIT_NS;
+	until.tv_nsec += KP_LOOK_AROUND_NS;
 	if (until.tv_nsec >= 1000000000) {
 		until.tv_nsec -= 1000000000;
 		until.tv_sec++;
@@ -321,7 +320,7 @@ static int wait_for_owner(struct kp_pipeline *pl)
 
 int kp_pipeline_wait(struct kp_pipeline *pl, struct kp_stage *from)
 {
-	static const struct timespec look_around = { .tv_nsec = WAIT_NS };
+	static const struct timespec look_around = { .tv_nsec = KP_LOOK_AROUND_NS };
 
 	kp_pipeline_flush(pl, from);
 	if (!kp_pipeline_owned(pl))
@@ -517,7 +516,7 @@ static unsigned int pipeline_needs(const struct kp_pipeline_config *config)
 }
 
 /* Are there stages that threads of a stage above them enter? Then they need their lock. */
-static void guard_below(struct kp_pipeline *pl, const struct kp_pipeline_config *config)
+static void guard_lower(struct kp_pipeline *pl, const struct kp_pipeline_config *config)
 {
 	for (unsigned int i = 0; i < config->nr_stages && !pl->threaded; i++) {
 		if (stage_needs(&config->stages[i]) & KP_NEEDS_SHARED &&
@@ -595,7 +594,7 @@ static int add_stages(struct kp_pipeline *pl, const struct kp_pipeline_config *c
 	ret = add_device(pl, &config->device, needs,
 			 config->nr_stages ? kp_max(config->depth, NR_REQUESTS) : config->depth);
 	if (!ret)
-		guard_below(pl, config);
+		guard_lower(pl, config);
 	/* The device first: what stands above may ask it. */
 	for (unsigned int i = pl->nr_stages; !ret && i > 0; i--) {
 		struct kp_stage *stage = pl->stages[i - 1];
@@ -704,7 +703,7 @@ int kp_pipeline_create_with(struct kp_pipeline **result, const struct kp_pipelin
 	if (!pl)
 		return -ENOMEM;
 	pl->wake_fd = -1;
-	pthread_mutex_init(&pl->below, NULL);
+	pthread_mutex_init(&pl->lower, NULL);
 	pl->owner = &this_thread;
 	pl->arena = config->arena;
 	pl->terminate = config->terminate;
@@ -780,7 +779,7 @@ int kp_pipeline_destroy(struct kp_pipeline *pl)
 	}
 	if (pl->wake_fd >= 0)
 		close(pl->wake_fd);
-	pthread_mutex_destroy(&pl->below);
+	pthread_mutex_destroy(&pl->lower);
 	ret = pl->error;
 	if (pl->slot)
 		kp_counters_settle(pl->slot);

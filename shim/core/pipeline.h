@@ -48,11 +48,11 @@ struct kp_pipeline {
 	/* Bios that a stage takes up again, in submission context: kp_pipeline_defer(). */
 	struct kp_bio *deferred; /* atomic stack, linked by bio->next */
 
-	/* Stages that lie between one with threads of its own and the device: kp_below_lock(). */
+	/* Stages that lie between one with threads of its own and the device: kp_lower_lock(). */
 	struct kp_stage *threaded; /* the stage with threads; NULL: no such stages */
-	pthread_mutex_t below;
-	const void *below_holder; /* atomic; as owner */
-	unsigned int below_depth;
+	pthread_mutex_t lower;
+	const void *lower_holder; /* atomic; as owner */
+	unsigned int lower_depth;
 	bool flush_wanted; /* atomic; by the owner, of who is inside */
 
 	/* The device's, when no stage stands above it; NULL: an I/O passes the stages in a bio. */
@@ -89,7 +89,7 @@ int kp_pipeline_wait(struct kp_pipeline *pl, struct kp_stage *from);
 void kp_pipeline_wait_for(struct kp_pipeline *pl, struct kp_stage *from, const bool *done);
 
 /*
- * kp_below_lock - enter the stages below the one with threads of its own.
+ * kp_lower_lock - enter the stages below the one with threads of its own.
  *
  * They are written for one thread. In a shared pipeline the threaded stage takes this around
  * kp_stage_submit(stage->next, ...), on whatever thread; kp_pipeline_flush() takes it itself. A
@@ -97,8 +97,8 @@ void kp_pipeline_wait_for(struct kp_pipeline *pl, struct kp_stage *from, const b
  * since who is inside may wait for that. Protects those stages; the device's lock and the pools'
  * nest inside. Does nothing when there are no such stages.
  */
-void kp_below_lock(struct kp_pipeline *pl);
-void kp_below_unlock(struct kp_pipeline *pl);
+void kp_lower_lock(struct kp_pipeline *pl);
+void kp_lower_unlock(struct kp_pipeline *pl);
 
 /* kp_pipeline_busy - does a stage hold bios that its threads will hand on? Owner. */
 bool kp_pipeline_busy(const struct kp_pipeline *pl);

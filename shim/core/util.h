@@ -7,6 +7,9 @@
 #include <stdint.h>
 #include <time.h>
 
+#define KP_SECTOR_SHIFT 9
+#define KP_SECTOR_SIZE	512u
+
 #define kp_min(a, b)		   ((a) < (b) ? (a) : (b))
 #define kp_max(a, b)		   ((a) > (b) ? (a) : (b))
 #define kp_round_down(x, multiple) ((x) - (x) % (multiple))
@@ -22,6 +25,12 @@
 
 /* What is done seldom stays out of the functions that run for each I/O, and out of their frames. */
 #define kp_noinline __attribute__((noinline))
+
+/*
+ * How long a wait lasts at most before the waiter looks around: whether the run is to end, and
+ * whether whoever it waits for still lives.
+ */
+#define KP_LOOK_AROUND_NS 100000000u
 
 /* kp_now_ns - CLOCK_MONOTONIC in nanoseconds. */
 static inline uint64_t kp_now_ns(void)

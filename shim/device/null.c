@@ -25,7 +25,6 @@
 #define QUEUE_DEPTH	64u /* null_blk's hw_queue_depth */
 #define MAX_QUEUE_DEPTH 4096u
 #define SPIN_NS		25000u /* sleep up to here, then spin: timers are that late */
-#define LOOK_AROUND_NS	100000000u
 
 #define CHUNK_SIZE (1ull << 26) /* contents grow by this much address space */
 #define MAX_CHUNKS (1u << 18)	/* 16 TiB */
@@ -249,7 +248,7 @@ static uint64_t deadline_of(struct null_device *null, const struct kp_bio *bio)
 }
 
 /*
- * Wait until @until, at most LOOK_AROUND_NS; an owner also until somebody wakes it. @spin: be there
+ * Wait until @until, at most KP_LOOK_AROUND_NS; an owner also until somebody wakes it. @spin: be there
  * in time. Otherwise late by as much as timers are, without using up a CPU.
  */
 static void wait_until(const struct null_device *null, uint64_t until, bool spin)
@@ -262,7 +261,7 @@ static void wait_until(const struct null_device *null, uint64_t until, bool spin
 	uint64_t count;
 
 	if (sleep_until > now) {
-		uint64_t ns = kp_min(sleep_until - now, LOOK_AROUND_NS);
+		uint64_t ns = kp_min(sleep_until - now, KP_LOOK_AROUND_NS);
 
 		sleep = (struct timespec){ .tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000 };
 		if (ppoll(&poll_fd, listens, &sleep, NULL) > 0 &&

@@ -39,9 +39,9 @@ static unsigned int worker_needs(const struct kp_stage_config *config)
 
 static void submit_below(struct kp_stage *stage, struct kp_bio *bio)
 {
-	kp_below_lock(stage->pipeline);
+	kp_lower_lock(stage->pipeline);
 	kp_stage_submit(stage->next, bio);
-	kp_below_unlock(stage->pipeline);
+	kp_lower_unlock(stage->pipeline);
 }
 
 static void second_submit(struct kp_stage *stage, struct kp_bio *bio)

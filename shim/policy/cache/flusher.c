@@ -15,7 +15,6 @@
 #include "writeback.h"
 
 #define STANDBY_NS    250000000u
-#define LOOK_NS	      100000000u
 #define REAP_EVERY_NS 500000000u
 #define DYING_NS      20000000u
 #define GIVE_UP_NS    2000000000u /* how long an unused file that cannot be opened is kept */
@@ -341,7 +340,7 @@ static void sleep_for_work(struct flusher *flusher, uint32_t seen)
 	}
 	__atomic_store_n(&bdi->sleeping, 1, __ATOMIC_SEQ_CST);
 	if (!stopping(flusher))
-		kp_futex_wait(&bdi->work, seen, LOOK_NS);
+		kp_futex_wait(&bdi->work, seen, KP_LOOK_AROUND_NS);
 	__atomic_store_n(&bdi->sleeping, 0, __ATOMIC_SEQ_CST);
 }
 
@@ -407,7 +406,7 @@ static int write_last_file(struct flusher *flusher, struct cache_file *file)
 	cache_unlock(file);
 	ret = file_of(flusher, file, &kp_file);
 	while (ret && ret != -ENOENT && kp_now_ns() < cache_load(&file->unopened_ns) + GIVE_UP_NS) {
-		usleep(LOOK_NS / 1000);
+		usleep(KP_LOOK_AROUND_NS / 1000);
 		ret = file_of(flusher, file, &kp_file);
 	}
 	if (ret == -ENOENT)

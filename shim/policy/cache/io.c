@@ -15,7 +15,6 @@
  * used cost no memory.
  */
 #define NR_BIOS	      32768u
-#define WAIT_NS	      100000000u
 #define LAST_WAITS    50u /* of one I/O for memory, when the run is to end */
 #define REAP_EVERY_NS 500000000u
 #define DYING_NS      20000000u /* the interval while a dead user still has I/O in flight */
@@ -114,7 +113,8 @@ void cache_wait_progress(struct cache_io_ctx *ctx, struct cache_file *file, uint
 		return;
 	__atomic_fetch_add(&file->waiters, 1, __ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&file->progress, __ATOMIC_SEQ_CST) == seen)
-		kp_futex_wait(&file->progress, seen, cache_has_in_flight(ctx) ? 1000000 : WAIT_NS);
+		kp_futex_wait(&file->progress, seen,
+			      cache_has_in_flight(ctx) ? 1000000 : KP_LOOK_AROUND_NS);
 	__atomic_fetch_sub(&file->waiters, 1, __ATOMIC_SEQ_CST);
 	reap_now_and_then(ctx);
 }
@@ -128,7 +128,7 @@ void cache_wait_balance(struct cache_io_ctx *ctx, struct cache_bdi *bdi, uint32_
 	if (cache_has_in_flight(ctx))
 		kp_pipeline_wait(ctx->anchor.pipeline, ctx->anchor.next);
 	else
-		kp_futex_wait(&cache->balance, seen, WAIT_NS);
+		kp_futex_wait(&cache->balance, seen, KP_LOOK_AROUND_NS);
 	__atomic_fetch_sub(&cache->throttled, 1, __ATOMIC_SEQ_CST);
 	reap_now_and_then(ctx);
 }

@@ -10,8 +10,6 @@
 #include "write.h"
 #include "writeback.h"
 
-#define WAIT_NS 100000000u
-
 /* ---- sync ------------------------------------------------------------------------------------ */
 
 int cache_sync_range(struct cache_stage *cs, struct open_file *of, struct kp_file *kp_file,
@@ -98,7 +96,7 @@ void cache_lock_inode(struct cache_stage *cs, struct cache_file *file)
 		if (cs->ctx.in_flight)
 			kp_pipeline_poll(cs->stage.pipeline);
 		clock_gettime(CLOCK_MONOTONIC, &until);
-		until.tv_nsec += WAIT_NS;
+		until.tv_nsec += KP_LOOK_AROUND_NS;
 		if (until.tv_nsec >= 1000000000) {
 			until.tv_nsec -= 1000000000;
 			until.tv_sec++;

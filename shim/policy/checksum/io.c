@@ -97,8 +97,6 @@ static void put_io(struct csum_io *io)
 
 /* ---- sync writers -------------------------------------------------------------------------- */
 
-#define LOOK_NS 100000000ull /* look that often whether a sync writer lives */
-
 static uint32_t *sync_writers_of(struct csum_io *io)
 {
 	return &io->file->shared->sync_writers[io->cs->owner.id];
@@ -129,7 +127,7 @@ static bool bury_sync_writer(struct checksum *cs, struct checksum_shared *shared
 {
 	uint64_t now = kp_now_ns();
 
-	if (id == cs->owner.id || now - cs->looked < LOOK_NS)
+	if (id == cs->owner.id || now - cs->looked < KP_LOOK_AROUND_NS)
 		return false;
 	cs->looked = now;
 	if (!kp_liveness_dead(cs->stage.pipeline->arena, id))
@@ -684,9 +682,9 @@ static void submit_sync(struct checksum *cs, struct kp_bio *bio)
 		begin_sync(io);
 		hook(io, bio);
 	}
-	kp_below_lock(cs->stage.pipeline);
+	kp_lower_lock(cs->stage.pipeline);
 	kp_stage_submit(cs->stage.next, bio);
-	kp_below_unlock(cs->stage.pipeline);
+	kp_lower_unlock(cs->stage.pipeline);
 }
 
 static void enter(struct checksum *cs, struct kp_bio *bio)

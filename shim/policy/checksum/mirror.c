@@ -88,7 +88,7 @@ void checksum_submit_below(struct checksum *cs, struct kp_bio *bio)
 {
 	const struct checksum_file *cf = bio->file->stage_data[cs->stage.index];
 
-	kp_below_lock(cs->stage.pipeline);
+	kp_lower_lock(cs->stage.pipeline);
 	if (cs->options.mirrors == 1) {
 		kp_stage_submit(cs->stage.next, bio);
 	} else if (bio->op == KP_OP_READ) {
@@ -97,7 +97,7 @@ void checksum_submit_below(struct checksum *cs, struct kp_bio *bio)
 	} else {
 		submit_copies(cs, bio, cf->distance);
 	}
-	kp_below_unlock(cs->stage.pipeline);
+	kp_lower_unlock(cs->stage.pipeline);
 }
 
 /* ---- one sector in place ------------------------------------------------------------------- */
@@ -126,9 +126,9 @@ static int in_place(struct checksum *cs, struct kp_file *file, enum kp_op op, ui
 	bio->file = file;
 	bio->end_io = in_place_ended;
 	bio->private = &done;
-	kp_below_lock(pl);
+	kp_lower_lock(pl);
 	kp_stage_submit(cs->stage.next, bio);
-	kp_below_unlock(pl);
+	kp_lower_unlock(pl);
 	kp_pipeline_wait_for(pl, cs->stage.next, &done);
 	ret = bio->status;
 	*moved = len - bio->resid;

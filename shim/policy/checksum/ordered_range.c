@@ -16,7 +16,6 @@
 
 #define NR_BUCKETS KP_RANGE_BUCKETS
 #define SPINS	   100u
-#define LOOK_NS	   100000000ull	  /* look that often whether who has the range lives */
 #define POLL_NS	   200000ull	  /* and that often for completions of our own */
 #define GIVE_UP_NS 10000000000ull /* after this long, when the run is to end */
 
@@ -210,7 +209,7 @@ static void sleep_on(const struct kp_range_owner *owner, struct kp_range_bucket 
 	struct kp_pipeline *pl = owner->pipeline;
 	bool busy = pl->shared || __atomic_load_n(&pl->device->in_flight, __ATOMIC_RELAXED);
 
-	kp_futex_wait(&bucket->wake, seen, busy ? POLL_NS : LOOK_NS);
+	kp_futex_wait(&bucket->wake, seen, busy ? POLL_NS : KP_LOOK_AROUND_NS);
 	kp_pipeline_flush(pl, owner->stage->next);
 	kp_pipeline_poll(pl);
 }
@@ -252,7 +251,7 @@ static int wait_in_bucket(struct kp_range_owner *owner, struct kp_range_table *t
 		if (!blocker || ret)
 			break;
 		/* At once, since it may be long dead, and then now and again. */
-		if (id != owner->id && now - looked >= LOOK_NS) {
+		if (id != owner->id && now - looked >= KP_LOOK_AROUND_NS) {
 			looked = now;
 			if (kp_liveness_dead(pl->arena, id))
 				bury(owner, table, file, id);

@@ -11,10 +11,9 @@
 #include "core/futex.h"
 #include "diolock.h"
 
-#define POLL_NS	       50000u	     /* a waiter with I/O in flight reaps this often */
-#define LOOK_AROUND_NS 100000000u    /* a waiter looks for dead jobs this often */
-#define GRACE_NS       2000000000ull /* a wait ends so long after the run was to end */
-#define SAMPLE	       64u	     /* one hold in 64 is timed */
+#define POLL_NS	 50000u	       /* a waiter with I/O in flight reaps this often */
+#define GRACE_NS 2000000000ull /* a wait ends so long after the run was to end */
+#define SAMPLE	 64u	       /* one hold in 64 is timed */
 
 enum counter {
 	READ_WAIT = 0,
@@ -119,7 +118,7 @@ static bool shall_look(struct kp_inode *inode)
 {
 	uint64_t now = kp_now_ns(), looked = __atomic_load_n(&inode->looked_ns, __ATOMIC_RELAXED);
 
-	return now - looked >= LOOK_AROUND_NS / 2 &&
+	return now - looked >= KP_LOOK_AROUND_NS / 2 &&
 	       __atomic_compare_exchange_n(&inode->looked_ns, &looked, now, false, __ATOMIC_RELAXED,
 					   __ATOMIC_RELAXED);
 }
@@ -206,7 +205,7 @@ static int wait_in_flight(struct dio_file *file, enum kp_inode_count count)
 	start = since = kp_now_ns();
 	for (;;) {
 		uint32_t seen = __atomic_load_n(&inode->dio_futex, __ATOMIC_ACQUIRE);
-		uint64_t timeout = LOOK_AROUND_NS;
+		uint64_t timeout = KP_LOOK_AROUND_NS;
 
 		__atomic_store_n(&inode->dio_waiters, 1, __ATOMIC_SEQ_CST);
 		if (kp_inode_quiet(inode, count))
@@ -215,7 +214,7 @@ static int wait_in_flight(struct dio_file *file, enum kp_inode_count count)
 			return -ECANCELED;
 		kp_futex_wait(&inode->dio_futex, seen, timeout);
 		/* Living jobs may wake us all the time. */
-		timed_out = kp_now_ns() - since >= LOOK_AROUND_NS;
+		timed_out = kp_now_ns() - since >= KP_LOOK_AROUND_NS;
 		if (timed_out)
 			since = kp_now_ns();
 	}

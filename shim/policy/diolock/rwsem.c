@@ -16,7 +16,7 @@
 
 /* A waiter that was not woken for this long looks for dead jobs. */
 #ifndef KP_RWSEM_LOOK_AROUND_NS
-#define KP_RWSEM_LOOK_AROUND_NS 100000000u
+#define KP_RWSEM_LOOK_AROUND_NS KP_LOOK_AROUND_NS
 #endif
 
 /*
