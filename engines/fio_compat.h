@@ -62,11 +62,6 @@ static inline void kp_fio_set_flags(struct thread_data *td, int flags)
 	td->flags |= (unsigned long long)flags << TD_ENG_FLAG_SHIFT;
 }
 
-static inline void kp_fio_clear_flags(struct thread_data *td, int flags)
-{
-	td->flags &= ~((unsigned long long)flags << TD_ENG_FLAG_SHIFT);
-}
-
 /*
  * Up to 3.33 at least, the path of an external engine points into memory that fio has freed by the
  * time the workers of io_submit_mode=offload load it again. Give the job a copy of its own; fio
@@ -79,26 +74,5 @@ static inline void kp_fio_keep_path(struct thread_data *td)
 	if (td->o.ioengine_so_path && dladdr((void *)get_ioengine, &info))
 		td->o.ioengine_so_path = strdup(info.dli_fname);
 }
-
-/* The errdetails hook: declare it with this list of parameters; fio 3.38 put td before io_u. */
-#if FIO_IOOPS_VERSION >= 36
-#define KP_FIO_ERRDETAILS_ARGS struct thread_data *td __attribute__((unused)), struct io_u *io_u
-#else
-#define KP_FIO_ERRDETAILS_ARGS struct io_u *io_u
-#endif
-
-/* The cancel hook went with fio 3.41. `KP_FIO_CANCEL(f)` in an ops table is nothing from then on. */
-#if FIO_IOOPS_VERSION >= 39
-#define KP_FIO_CANCEL(hook)
-#else
-#define KP_FIO_CANCEL(hook) .cancel = (hook),
-#endif
-
-/*
- * Walks over all jobs: kp_fio_for_each_td(td, i) { ... }. fio's own macro took an index up to 3.34
- * and closes with another macro since.
- */
-#define kp_fio_for_each_td(td, i) \
-	for ((i) = 0; (i) < (int)thread_number && ((td) = tnumber_to_td(i), true); (i)++)
 
 #endif

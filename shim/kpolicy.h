@@ -6,18 +6,24 @@
  * I/O, opens files in it, and then submits and reaps I/Os. On the way to the device an I/O passes
  * the stages of the pipeline, in the kernel's own order; a policy that is off is not there.
  *
- *	struct kp_arena *arena;
+ *	struct kp_pipeline_config config = {
+ *		.device.backend = "psync",
+ *		.depth = 1,
+ *		.max_io_size = 4096,
+ *	};
  *	struct kp_pipeline *pl;
  *	struct kp_file *file;
- *	struct kp_io io = { .bio.op = KP_OP_READ, ... };
+ *	struct kp_io io = { 0 };
  *
- *	kp_arena_create(&arena, 0);
+ *	kp_arena_create(&config.arena, 0);
  *	kp_pipeline_create(&pl, &config);
- *	kp_file_open(pl, "/dev/loop0", O_RDONLY, &file);
+ *	kp_file_open(pl, path, O_RDONLY, 0, &file);
  *	kp_io_prepare(&io, KP_OP_READ, file, 0, buffer, 4096);
  *	kp_submit(pl, &io);
  *	kp_commit(pl);
  *	kp_reap(pl, 1, 1, NULL);
+ *	kp_pipeline_destroy(pl);
+ *	kp_arena_destroy(config.arena);
  *
  * Rules that hold for every function: results are 0 (or a count) or -errno; nothing is printed
  * except through kp_set_log(); 'owner' means the thread that created the pipeline.
@@ -39,10 +45,7 @@ extern "C" {
 /* The library is built with -fvisibility=hidden: what is declared here is all that it exports. */
 #pragma GCC visibility push(default)
 
-#define KP_SECTOR_SHIFT 9
-#define KP_SECTOR_SIZE	512u
-#define KP_PAGE_SIZE	4096u
-#define KP_BIO_MAX_VECS 256u /* BIO_MAX_PAGES of the kernels reproduced here */
+#define KP_PAGE_SIZE 4096u
 
 struct kp_arena;
 struct kp_bio_set;
@@ -103,11 +106,6 @@ enum kp_op {
 	KP_NR_OPS,
 };
 
-static inline bool kp_op_has_data(unsigned int op)
-{
-	return op <= KP_OP_WRITE;
-}
-
 /** struct kp_segment - a piece of memory; bio_vec in the kernel, where it lies in one page. */
 struct kp_segment {
 	void *addr;
@@ -121,15 +119,6 @@ struct kp_iter {
 	uint32_t idx;  /* current segment */
 	uint32_t pad;
 	size_t done; /* bytes of the current segment already behind us */
-};
-
-enum kp_bio_flags {
-	KP_BIO_CHAIN = 1 << 0,	 /* 'remaining' counts: the bio has children (BIO_CHAIN) */
-	KP_BIO_NOMERGE = 1 << 1, /* the plug must not merge it (REQ_NOMERGE) */
-	KP_BIO_SYNC = 1 << 2,	 /* somebody waits for it in place (is_sync_kiocb, REQ_SYNC) */
-	KP_BIO_DSYNC = 1 << 3,	 /* written through: O_DSYNC or O_SYNC */
-	KP_BIO_SHARED = 1 << 4,	 /* ended by several threads: 'remaining' needs atomics */
-	KP_BIO_FIRST_PRIVATE = 1 << 8, /* this and above: for the stage that made the bio */
 };
 
 /**
@@ -301,55 +290,41 @@ void *kp_arena_alloc(struct kp_arena *arena, size_t size);
  */
 void kp_arena_finish(struct kp_arena *arena);
 
-/** kp_arena_release - give the memory of a range back; it reads as zeroes afterwards. */
-int kp_arena_release(struct kp_arena *arena, void *addr, size_t size);
-
-/**
- * kp_arena_object - find or make the shared object of a name.
- * @type: who owns the object, for example "null"; at most 15 characters.
- * @key: which one; at most KP_KEY_MAX bytes.
- * @init: fills in a new object, called with the registry locked; may be NULL.
- *
- * A process that dies half-way leaves either no object or a whole one.
- * Objects live as long as the arena, which has room for 65536; the log says so once they are used
- * up. Return: 0; -ENOMEM; -ENAMETOOLONG; the error of @init.
- */
-#define KP_KEY_MAX 256
-int kp_arena_object(struct kp_arena *arena, const char *type, const void *key, size_t key_len,
-		    size_t size, int (*init)(void *object, void *arg), void *arg, void **object);
-
 /* ---- counters ------------------------------------------------------------------------------ */
-
-enum kp_counter_kind {
-	KP_COUNTER_SUM,	  /* added up over the slots */
-	KP_COUNTER_MAX,	  /* the largest of the slots */
-	KP_COUNTER_SIZES, /* histogram of sizes in bytes by powers of two: KP_SIZE_BUCKETS values */
-	KP_COUNTER_TIMES, /* distribution of times: KP_TIME_VALUES values, shown as NAME_p50_ns ... */
-};
 
 #define KP_SIZE_BUCKETS 16 /* 512 B and less, 1 KiB, ... 8 MiB, more */
 
-/* A KP_COUNTER_TIMES is a count, a sum and a maximum, then a quarter of an octave per bucket. */
-#define KP_TIME_BUCKETS 160
-#define KP_TIME_VALUES	(3 + KP_TIME_BUCKETS)
+/* Values that a counter takes up: a number is one, a histogram of sizes has its buckets. */
+#define KP_COUNTER_WIDTH_SUM   1
+#define KP_COUNTER_WIDTH_SIZES KP_SIZE_BUCKETS
 
-struct kp_counter_desc {
-	const char *name; /* ends in its unit: _ns, _bytes; a plain number otherwise */
-	enum kp_counter_kind kind;
-};
+/**
+ * KP_CORE_COUNTERS - the counters that every pipeline has, whatever its stages.
+ *
+ *	ios, bytes		I/Os of the application that completed, and what they transferred
+ *	bios, requests		that reached the device; the plug merges bios into one request
+ *	splits, vecs_copied	cuts at a queue limit, and segments of a vector copied for them
+ *	bio_sizes, request_sizes	histograms
+ */
+#define KP_CORE_COUNTERS(X)                   \
+	X(KP_IOS, "ios", SUM)                 \
+	X(KP_BYTES, "bytes", SUM)             \
+	X(KP_BIOS, "bios", SUM)               \
+	X(KP_REQUESTS, "requests", SUM)       \
+	X(KP_SPLITS, "splits", SUM)           \
+	X(KP_VECS_COPIED, "vecs_copied", SUM) \
+	X(KP_BIO_SIZES, "bio_sizes", SIZES)   \
+	X(KP_REQUEST_SIZES, "request_sizes", SIZES)
 
-/** Counters that every pipeline has, whatever its stages. */
+/** enum kp_core_counter - where the values of each begin in a slot. */
+/* clang-format off */
 enum kp_core_counter {
-	KP_IOS,		/* I/Os of the application that completed */
-	KP_BYTES,	/* bytes they transferred */
-	KP_BIOS,	/* bios that reached the device */
-	KP_REQUESTS,	/* requests it got: fewer than bios when the plug merged */
-	KP_SPLITS,	/* times a bio was cut in two at a queue limit */
-	KP_VECS_COPIED, /* segments of a vector copied for that */
-	KP_BIO_SIZES,
-	KP_REQUEST_SIZES = KP_BIO_SIZES + KP_SIZE_BUCKETS,
-	KP_NR_CORE_COUNTERS = KP_REQUEST_SIZES + KP_SIZE_BUCKETS,
+#define KP_COUNTER_ENUM(ID, NAME, KIND) ID, ID##_END = ID + KP_COUNTER_WIDTH_##KIND - 1,
+	KP_CORE_COUNTERS(KP_COUNTER_ENUM)
+#undef KP_COUNTER_ENUM
+	KP_NR_CORE_COUNTERS,
 };
+/* clang-format on */
 
 #define KP_MAX_COUNTERS 2048
 

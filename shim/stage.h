@@ -13,6 +13,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "core/arena.h"
 #include "core/bio.h"
 #include "core/counters.h"
 #include "core/device.h"

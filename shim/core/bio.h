@@ -7,6 +7,21 @@
 #include "pool.h"
 #include "util.h"
 
+#define KP_BIO_MAX_VECS 256u /* BIO_MAX_PAGES of the kernels reproduced here */
+
+static inline bool kp_op_has_data(unsigned int op)
+{
+	return op <= KP_OP_WRITE;
+}
+
+enum kp_bio_flags {
+	KP_BIO_CHAIN = 1 << 0,	 /* 'remaining' counts: the bio has children (BIO_CHAIN) */
+	KP_BIO_NOMERGE = 1 << 1, /* the plug must not merge it (REQ_NOMERGE) */
+	KP_BIO_SYNC = 1 << 2,	 /* somebody waits for it in place (is_sync_kiocb, REQ_SYNC) */
+	KP_BIO_DSYNC = 1 << 3,	 /* written through: O_DSYNC or O_SYNC */
+	KP_BIO_SHARED = 1 << 4,	 /* ended by several threads: 'remaining' needs atomics */
+};
+
 /* Vectors come in the size classes of the kernel's biovec slabs. */
 #define KP_VEC_CLASSES 6
 extern const uint16_t kp_vec_class_size[KP_VEC_CLASSES];

@@ -12,10 +12,9 @@
 #include "stage.h"
 
 static const struct kp_counter_desc core_counters[] = {
-	{ "ios", KP_COUNTER_SUM },	   { "bytes", KP_COUNTER_SUM },
-	{ "bios", KP_COUNTER_SUM },	   { "requests", KP_COUNTER_SUM },
-	{ "splits", KP_COUNTER_SUM },	   { "vecs_copied", KP_COUNTER_SUM },
-	{ "bio_sizes", KP_COUNTER_SIZES }, { "request_sizes", KP_COUNTER_SIZES },
+#define COUNTER_DESC(ID, NAME, KIND) { NAME, KP_COUNTER_##KIND },
+	KP_CORE_COUNTERS(COUNTER_DESC)
+#undef COUNTER_DESC
 };
 
 static unsigned int counter_width(const struct kp_counter_desc *desc)

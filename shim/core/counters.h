@@ -3,8 +3,25 @@
 #ifndef KP_COUNTERS_H
 #define KP_COUNTERS_H
 
+#include "bio.h"
 #include "kpolicy.h"
 #include "util.h"
+
+enum kp_counter_kind {
+	KP_COUNTER_SUM,	  /* added up over the slots */
+	KP_COUNTER_MAX,	  /* the largest of the slots */
+	KP_COUNTER_SIZES, /* histogram of sizes in bytes by powers of two: KP_SIZE_BUCKETS values */
+	KP_COUNTER_TIMES, /* distribution of times: KP_TIME_VALUES values, shown as NAME_p50_ns ... */
+};
+
+/* A KP_COUNTER_TIMES is a count, a sum and a maximum, then a quarter of an octave per bucket. */
+#define KP_TIME_BUCKETS 160
+#define KP_TIME_VALUES	(3 + KP_TIME_BUCKETS)
+
+struct kp_counter_desc {
+	const char *name; /* ends in its unit: _ns, _bytes; a plain number otherwise */
+	enum kp_counter_kind kind;
+};
 
 /*
  * kp_count - add to a counter that only one thread at a time writes. Plain instructions, yet

@@ -44,7 +44,6 @@ static int identify(struct kp_file *file, uint64_t *dev)
 static int open_direct(struct kp_file *file, int flags)
 {
 	file->fd = open(file->path, flags | O_DIRECT | O_CLOEXEC, 0644);
-	file->direct = file->fd >= 0;
 	if (file->fd >= 0 || errno != EINVAL)
 		return file->fd >= 0 ? 0 : -errno;
 	file->fd = open(file->path, flags | O_CLOEXEC, 0644);
@@ -81,7 +80,6 @@ static bool buffered(const struct kp_pipeline *pl)
 static void open_model(struct kp_file *file, uint64_t size)
 {
 	file->size = size;
-	file->direct = true;
 	snprintf(file->key.name, sizeof(file->key.name), "%s", file->path);
 	kp_limits_default(&file->limits);
 }

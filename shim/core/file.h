@@ -3,6 +3,7 @@
 #ifndef KP_FILE_H
 #define KP_FILE_H
 
+#include "arena.h"
 #include "kpolicy.h"
 #include "stage.h"
 
@@ -20,7 +21,6 @@ struct kp_file {
 	int fd;
 	int index; /* among the pipeline's files; io_uring registers by it */
 	bool block_device;
-	bool direct;
 	bool writable;
 	bool dsync;    /* opened O_DSYNC or O_SYNC: writes are written through */
 	int flags;     /* as given to kp_file_open() */

@@ -2,6 +2,7 @@
 /* Ids of pipelines, each with a robust mutex that tells whether its owner lives. */
 #include <errno.h>
 
+#include "arena.h"
 #include "liveness.h"
 #include "robust.h"
 

@@ -76,8 +76,6 @@ struct kp_stage_ops {
 	 */
 	void (*invalidate)(struct kp_stage *stage, struct kp_file *file, uint64_t pos,
 			   uint64_t len);
-	/* Derived counters are brought up to date. Optional. */
-	void (*stats)(struct kp_stage *stage);
 	/*
 	 * Free everything. Also called after an init that failed half-way, but not for a stage
 	 * whose init was never called. Optional.

@@ -48,6 +48,30 @@ for c in examples/*.c; do
 	(cd "$KP_TMP" && "./$name-static")
 done
 
+# The code in the comment of kpolicy.h and in the man page, as the body of a program that reads a file.
+for text in shim/kpolicy.h man/libkpolicy.3; do
+	say "the example in $text"
+	name=example-$(basename "$text")
+	dd if=/dev/urandom of="$KP_TMP/example.in" bs=1M count=1 2>/dev/null
+	{
+		printf '%s\n' '#include <fcntl.h>' '#include <kpolicy.h>' '#include <stdlib.h>' \
+			'int main(void)' '{' 'const char *path = "example.in";' \
+			'void *buffer = aligned_alloc(4096, 1 << 20);'
+		case $text in
+		*.h) sed -n '/^ \*\tstruct kp_pipeline_config/,/^ \*\tkp_arena_destroy/s/^ \*//p' $text ;;
+		*) sed -n '/^\.SH EXAMPLE/,/^\.fi/p' $text | sed '/^\./d' ;;
+		esac
+		printf '%s\n' 'if (kp_io_error(&io)) return 1;' \
+			'fwrite(buffer, 1, 4096, stdout);' 'return 0;' '}'
+	} >"$KP_TMP/$name.c"
+	# shellcheck disable=SC2046,SC2086
+	$KP_CC -std=gnu11 -Wall -Wextra -Werror -O2 $sanitize $(pc --cflags kpolicy) -o "$KP_TMP/$name" \
+		"$KP_TMP/$name.c" $(pc --libs kpolicy)
+	(cd "$KP_TMP" && ASAN_OPTIONS=detect_leaks=0 LD_LIBRARY_PATH=$libdir "./$name" >example.out)
+	cmp -n 4096 "$KP_TMP/example.in" "$KP_TMP/example.out" || fail "it read something else"
+	[ "$(wc -c <"$KP_TMP/example.out")" = 4096 ] || fail "it read nothing"
+done
+
 say "the engines load from where they were installed"
 for e in $KP_ENGINES; do
 	fio_ok --enghelp="$libdir/kpolicy/$e.so"
