@@ -82,9 +82,11 @@ function draw_sizes(    unit) {
 	least = 4096
 	if (cached && chance(30)) {
 		if (chance(50)) {
+			odd = 1
 			least = pick("1000 3000 517 5000")
 			job("bs=" least)
 		} else {
+			odd = 1
 			least = pick("512 700 1024")
 			job("bsrange=" least "-" pick("9000 4096 33333"))
 			if (chance(70)) { job("bs_unaligned=1"); overlaps = 1 }
@@ -99,7 +101,7 @@ function draw_sizes(    unit) {
 	else if (unit == 4) { least = pick("512 1024 2048 4096 8192 65536"); job("bs=" least) }
 	else job("bs=4k")
 	if (least >= 4096 && chance(8)) { job("blockalign=512"); overlaps = 1 }
-	if (chance(1)) job("offset=100") # direct I/O has to be refused by both
+	if (chance(1) && target != "null") job("offset=100") # direct I/O has to be refused by both
 }
 
 function draw_depth() {
@@ -220,12 +222,12 @@ function draw_memory() {
 	if (chance(15)) job("iomem_align=" pick("512 4k 64k"))
 	if (chance(10)) job("invalidate=0")
 	if (chance(10)) job("fallocate=" pick("none native truncate"))
-	if (chance(6)) job("create_on_open=1")
+	if (chance(6) && target != "null") job("create_on_open=1")
 	if (chance(6)) job("file_append=1")
 	if (chance(5)) job("fadvise_hint=0")
 	if (chance(5)) job("refill_buffers=1")
 	if (chance(5)) job("unified_rw_reporting=1")
-	if (chance(5)) job("latency_target=1s --latency_window=100ms --latency_percentile=99")
+	if (chance(5)) { job("latency_target=1s --latency_window=100ms --latency_percentile=99"); unsettled() }
 	if (chance(4)) job("clocksource=" pick("gettimeofday clock_gettime"))
 	if (chance(4)) job("gtod_reduce=1")
 	if (chance(4)) job("nice=5")
@@ -260,9 +262,9 @@ BEGIN {
 	if (target == "loop" && chance(25)) rw = pick("trimwrite randtrimwrite trim randtrim")
 	if (rw == "randtrimwrite") rw = "trimwrite"
 	job("rw=" rw)
-	job("direct=" (chance(80) ? !cached : cached))
-	# Nobody's policy: the bytes of an I/O are the same in all modes.
 	draw_sizes()
+	# The null device, other than a real one, has no blocks that direct I/O has to keep to.
+	job("direct=" (target == "null" && odd ? 0 : chance(80) ? !cached : cached))
 	size = pick("256k 512k 1m 1m 2m 4m")
 	if (least < 2000) size = pick("128k 256k 512k")
 	job("size=" size)
