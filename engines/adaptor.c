@@ -450,16 +450,11 @@ static int open_flags(const struct thread_data *td, const struct fio_file *f)
 {
 	int flags = td->o.sync_io | (td->o.odirect ? O_DIRECT : 0);
 
-	if (td_write(td)) {
-		flags |= O_RDWR;
-		if (f->filetype == FIO_TYPE_FILE && td->o.allow_create)
-			flags |= O_CREAT;
-	} else if (td_trim(td)) {
-		flags |= O_RDWR;
-	} else {
-		flags |= O_RDONLY;
-	}
-	return flags;
+	/* A reader makes its file if create_on_open asks it to. */
+	if ((td_write(td) || td->o.create_on_open) && f->filetype == FIO_TYPE_FILE &&
+	    td->o.allow_create)
+		flags |= O_CREAT;
+	return flags | (td_write(td) || td_trim(td) ? O_RDWR : O_RDONLY);
 }
 
 static int adaptor_open_file(struct thread_data *td, struct fio_file *f)

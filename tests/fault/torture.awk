@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 #
 # Draws one random job for tests/fault/torture: the same seed and the same variants give the same
-# job. Prints four lines:
+# job. Not drawn are latency_target and rate_process=poisson, with which fio's own engines stop or
+# die too often (3.33). Prints four lines:
 #	the options that our engine alone gets
 #	the options that fio's own engine alone gets
 #	the options that both get
@@ -189,7 +190,6 @@ function draw_jobs(    jobs) {
 function draw_pace() {
 	if (chance(10)) { job("rate=" pick("8m 32m 64m")); paced = 1 }
 	else if (chance(8)) { job("rate_iops=" pick("2000 8000")); paced = 1 }
-	if (paced && chance(30)) job("rate_process=poisson")
 	if (chance(6)) { job("thinktime=" pick("10 100")); job("thinktime_blocks=" pick("4 32")); }
 	if (paced && rw ~ /rw|trimwrite/) unsettled()
 }
@@ -226,11 +226,10 @@ function draw_memory() {
 	if (chance(10)) job("invalidate=0")
 	if (chance(10)) job("fallocate=" pick("none native truncate"))
 	if (chance(6) && target != "null") job("create_on_open=1")
-	if (chance(6)) job("file_append=1")
+	if (chance(6) && nr_jobs == 1) job("file_append=1") # whatever offset_increment says
 	if (chance(5)) job("fadvise_hint=0")
 	if (chance(5)) job("refill_buffers=1")
 	if (chance(5)) job("unified_rw_reporting=1")
-	if (chance(5)) { job("latency_target=1s --latency_window=100ms --latency_percentile=99"); unsettled() }
 	if (chance(4)) job("clocksource=" pick("gettimeofday clock_gettime"))
 	if (chance(4)) job("gtod_reduce=1")
 	if (chance(4)) job("nice=5")
