@@ -205,6 +205,12 @@ struct kp_variant {
 
 struct kp_stage_ops;
 
+/** struct kp_alias - a former name of a variant, which policy= still takes. */
+struct kp_alias {
+	const char *name;
+	const char *variant;
+};
+
 /** struct kp_policy - a stage and its table of variants. */
 struct kp_policy {
 	const char *name;
@@ -212,6 +218,8 @@ struct kp_policy {
 	const char *summary;
 	const char *default_variant;
 	const struct kp_stage_ops *ops;
+	const struct kp_alias
+		*aliases; /* former names of variants, up to one without a name; or NULL */
 	const void *rows; /* each begins with a struct kp_variant */
 	size_t row_size;
 	unsigned int nr_rows;

@@ -5,11 +5,9 @@
 #include <string.h>
 
 #include "commands.h"
-#include "kpolicy.h"
 #include "options.h"
 #include "util/spawn.h"
 #include "util/util.h"
-#include "job/job.h"
 
 struct command {
 	const char *name;
@@ -27,7 +25,7 @@ static const char help_all[] =
 	"  kpolicy report DIR                           print a result again\n"
 	"  kpolicy list [POLICY]                        the variants\n"
 	"  kpolicy show VARIANT                         what one does and leaves out\n"
-	"  kpolicy seeds                                published figures beside yours\n"
+	"  kpolicy reproduce [N...]                     published figures beside yours\n"
 	"\n"
 	"A variant is ENGINE:POLICY[,option=value...], ENGINE:kernel=VERSION or native.\n"
 	"kpolicy COMMAND --help says more, man kpolicy all.\n";
@@ -52,8 +50,8 @@ static const char help_list[] =
 static const char help_show[] = "kpolicy show VARIANT\n"
 				"What a variant does, what it leaves out, where it comes from.\n";
 
-static const char help_seeds[] =
-	"kpolicy seeds [N...] [OPTION...]\n"
+static const char help_reproduce[] =
+	"kpolicy reproduce [N...] [OPTION...]\n"
 	"The five published reports, or those named: their figures beside yours.\n"
 	"--runtime (1) and --rounds (8) say how long a row takes.\n";
 
@@ -63,7 +61,7 @@ static const struct command commands[] = {
 	{ "report", cmd_report, FOR_REPORT, help_report },
 	{ "list", cmd_list, 0, help_list },
 	{ "show", cmd_show, 0, help_show },
-	{ "seeds", cmd_seeds, FOR_SEEDS, help_seeds },
+	{ "reproduce", cmd_reproduce, FOR_REPRODUCE, help_reproduce },
 };
 
 static const char exit_codes[] =
@@ -71,16 +69,16 @@ static const char exit_codes[] =
 
 static const struct command *find_command(const char *name)
 {
+	if (!strcmp(name, "seeds")) /* its former name */
+		name = "reproduce";
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
 		if (!strcmp(commands[i].name, name))
 			return &commands[i];
 	return NULL;
 }
 
-int print_help(const char *command)
+static int print_help(const struct command *c)
 {
-	const struct command *c = command ? find_command(command) : NULL;
-
 	fputs(c ? c->help : help_all, stdout);
 	if (c && c->options) {
 		putchar('\n');
@@ -88,6 +86,20 @@ int print_help(const char *command)
 		fputs(exit_codes, stdout);
 	}
 	return fflush(stdout) ? EXIT_CANNOT : EXIT_DONE;
+}
+
+static bool is_help(const char *word)
+{
+	return !strcmp(word, "--help") || !strcmp(word, "-h");
+}
+
+/* Behind '--' stands a fio command line. */
+static bool wants_help(char **argv)
+{
+	for (; *argv && strcmp(*argv, "--"); argv++)
+		if (is_help(*argv))
+			return true;
+	return false;
 }
 
 static int unknown_command(const char *name)
@@ -105,39 +117,14 @@ static int unknown_command(const char *name)
 	return EXIT_CANNOT;
 }
 
-static const char *const *names_of(const struct kp_policy *policy)
-{
-	const char **names = xcalloc(policy->nr_rows + 2, sizeof(*names));
-
-	for (unsigned int i = 0; i < policy->nr_rows; i++)
-		names[i] = kp_policy_variant(policy, i)->name;
-	names[policy->nr_rows] = "none";
-	return names;
-}
-
-/* The policies that variants are checked against, and suggested from. They stay to the end. */
-static const char *const *policies_of(const char *engine)
-{
-	static const char *const *names[16];
-
-	for (size_t i = 0; i < ARRAY_SIZE(names) && kp_policies[i]; i++) {
-		if (strcmp(kp_policies[i]->name, engine))
-			continue;
-		if (!names[i])
-			names[i] = names_of(kp_policies[i]);
-		return names[i];
-	}
-	return NULL;
-}
-
 int main(int argc, char **argv)
 {
 	if (argc < 2) {
 		message("which command? see kpolicy --help");
 		return EXIT_CANNOT;
 	}
-	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help"))
-		return print_help(argc > 2 ? argv[2] : NULL);
+	if (is_help(argv[1]) || !strcmp(argv[1], "help"))
+		return print_help(argc > 2 ? find_command(argv[2]) : NULL);
 	if (!strcmp(argv[1], "--version")) {
 		puts("kpolicy " KP_VERSION);
 		return EXIT_DONE;
@@ -146,13 +133,14 @@ int main(int argc, char **argv)
 
 	if (!command)
 		return unknown_command(argv[1]);
+	if (wants_help(argv + 2))
+		return print_help(command);
 	int ret = spawn_init();
 
 	if (ret) {
 		message("cannot adopt fio's jobs: %s", strerror(-ret));
 		return EXIT_CANNOT;
 	}
-	variant_set_policies(policies_of);
 	int code = command->run(argc - 1, argv + 1);
 
 	/* What could not be done because the user stopped it. */

@@ -10,17 +10,9 @@
 #include "util/util.h"
 #include "job/job.h"
 
-static const struct kp_policy *find_policy(const char *name)
-{
-	for (const struct kp_policy *const *p = kp_policies; *p; p++)
-		if (!strcmp((*p)->name, name))
-			return *p;
-	return NULL;
-}
-
 static const struct kp_policy *need_policy(const char *name)
 {
-	const struct kp_policy *policy = find_policy(name);
+	const struct kp_policy *policy = variant_policy(name);
 	struct text_list names = { 0 };
 
 	if (policy)
@@ -87,17 +79,10 @@ static int end_output(void)
 	return EXIT_CANNOT;
 }
 
-static bool wants_help(int argc, char **argv)
-{
-	return argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"));
-}
-
 int cmd_list(int argc, char **argv)
 {
 	const struct kp_policy *only = NULL;
 
-	if (wants_help(argc, argv))
-		return print_help(argv[0]);
 	if (argc > 2) {
 		message("list takes one policy, or none for all");
 		return EXIT_CANNOT;
@@ -140,10 +125,10 @@ static int show_variant(const struct kp_policy *policy, const struct kp_variant 
 	return end_output();
 }
 
-/* An engine has the name of its policy; stack has them all and no table of its own. */
+/* An engine has the name of its policy. */
 static int show_parsed(const struct variant *variant)
 {
-	const struct kp_policy *policy = variant->engine ? find_policy(variant->engine) : NULL;
+	const struct kp_policy *policy = variant->engine ? variant_policy(variant->engine) : NULL;
 	const char *name = variant_setting(variant, "policy");
 	const char *kernel = variant_setting(variant, "kernel");
 	const struct kp_variant *row;
@@ -152,12 +137,6 @@ static int show_parsed(const struct variant *variant)
 	if (!variant->engine) {
 		puts("native\ndoes        runs the job file as it is, with fio's own engine");
 		return end_output();
-	}
-	if (!policy) {
-		message("%s has no table of its own: 'kpolicy list' shows the policies it is made "
-			"of",
-			variant->engine);
-		return EXIT_CANNOT;
 	}
 	if (kp_policy_find(policy, name, kernel, &row, why, sizeof(why))) {
 		message("%s", why);
@@ -177,8 +156,6 @@ int cmd_show(int argc, char **argv)
 	struct variant variant;
 	char *error = NULL;
 
-	if (wants_help(argc, argv))
-		return print_help(argv[0]);
 	if (argc != 2) {
 		message("show takes one variant, such as split:clone");
 		return EXIT_CANNOT;

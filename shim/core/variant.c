@@ -51,6 +51,8 @@ static bool parse_version(const char *text, struct version *version)
 	char *end;
 
 	*version = (struct version){ .part = { -1, -1, -1 }, .rc = RELEASE };
+	if (*text == 'v') /* the name of a tag in git */
+		text++;
 	for (int i = 0; i < 3; i++) {
 		if (*text < '0' || *text > '9')
 			return false;
@@ -66,6 +68,9 @@ static bool parse_version(const char *text, struct version *version)
 		version->rc = strtol(text + 3, &end, 10);
 		text = end;
 	}
+	/* What uname -r appends to its three numbers: 6.1.0-18-amd64, 6.12.0-rc3+. */
+	if (version->part[2] >= 0 && (*text == '-' || *text == '+'))
+		return true;
 	return !*text;
 }
 
@@ -90,6 +95,21 @@ static bool variant_covers(const struct kp_variant *variant, const char *kernel)
 	       kp_version_compare(kernel, variant->until) <= 0;
 }
 
+/* File systems share their kernels: is the range of row @i that of a row before it? */
+static bool is_known_range(const struct kp_policy *policy, unsigned int i)
+{
+	const struct kp_variant *variant = kp_policy_variant(policy, i);
+
+	while (i-- > 0) {
+		const struct kp_variant *other = kp_policy_variant(policy, i);
+
+		if (other->since && !strcmp(other->since, variant->since) &&
+		    !strcmp(other->until, variant->until))
+			return true;
+	}
+	return false;
+}
+
 /* "clone fast build 5.4 none" or "4.2, 4.3-rc1, 4.3 to 4.8", for messages. */
 static void list_known(const struct kp_policy *policy, bool kernels, char *list, size_t size)
 {
@@ -98,7 +118,7 @@ static void list_known(const struct kp_policy *policy, bool kernels, char *list,
 
 	list[0] = '\0';
 	for (unsigned int i = 0; (variant = kp_policy_variant(policy, i)); i++) {
-		if (kernels && !variant->since)
+		if (kernels && (!variant->since || is_known_range(policy, i)))
 			continue;
 		if (!kernels)
 			used += snprintf(list + used, size - used, "%s%s", used ? ", " : "",
@@ -120,6 +140,10 @@ static const struct kp_variant *find_name(const struct kp_policy *policy, const 
 {
 	const struct kp_variant *variant;
 
+	for (const struct kp_alias *alias = policy->aliases; alias && alias->name; alias++) {
+		if (!strcmp(alias->name, name))
+			name = alias->variant;
+	}
 	for (unsigned int i = 0; (variant = kp_policy_variant(policy, i)); i++) {
 		if (!strcmp(variant->name, name))
 			return variant;

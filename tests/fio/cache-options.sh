@@ -48,7 +48,7 @@ done
 # 64 dirty pages need mapping, one page is above the background limit, and the budget is 4. The fault
 # continues page by page; the other variants leave the rest to the late flush.
 args=''
-for p in overrun v1 jan strict 6.x; do
+for p in overrun v1 overrun_once strict 6.x; do
 	args="$args --name=$p --stonewall $w --size=256k --bs=256k --policy=$p --nr_to_write=4
 		--dirty_bytes=512k --dirty_background_bytes=252k --thinktime=300ms"
 done
@@ -57,7 +57,7 @@ done
 fio_ok $args --name=mapped --stonewall $w --size=1m --bs=1m --policy=overrun --mapped=all \
 	--nr_to_write=4 --name=late --stonewall $w --numjobs=2 --rate=16m --group_reporting \
 	--name=twice --stonewall $r --rw=read --bs=4k --loops=2 --invalidate=0
-for p in overrun:61 v1:2 jan:2 strict:2 6.x:2; do
+for p in overrun:61 v1:2 overrun_once:2 strict:2 6.x:2; do
 	equal "$p: extents" "$(of ${p%:*} extents)" ${p#*:}
 done
 equal 'single pages' "$(of mapped single_page_extents)" 0

@@ -135,13 +135,31 @@ static const struct {
 	{ "split:4.9", "split", "4.9", NULL, NULL },
 	{ "split:kernel=4.9", "split", NULL, "4.9", NULL },
 	{ "diolock:ext4-4.8,backend=null,null_submit_nsec=5", "diolock", "ext4-4.8", NULL, NULL },
-	{ "stack:fs=ext4,kernel=5.2", "stack", NULL, "5.2", NULL },
+	{ "diolock:fs=ext4,kernel=5.2", "diolock", NULL, "5.2", NULL },
+	{ "writeback:jan", "writeback", "jan", NULL, NULL },
+	{ "split:kernel=v6.1", "split", NULL, "v6.1", NULL },
+	{ "split:kernel=6.1.0-18-amd64", "split", NULL, "6.1.0-18-amd64", NULL },
+	{ "split:none", "split", "none", NULL, NULL },
+	{ "split:nonee", NULL, NULL, NULL,
+	  "variant 'split:nonee': split has no policy 'nonee'; did you mean 'none'?" },
+	{ "split:zzzzzzzz", NULL, NULL, NULL,
+	  "variant 'split:zzzzzzzz': split has no policy 'zzzzzzzz'; 'kpolicy list split' names "
+	  "them" },
+	{ "split:kernel=99.1", NULL, NULL, NULL,
+	  "variant 'split:kernel=99.1': kernel=99.1: not known to split, give one of: 4.2, "
+	  "4.3-rc1, 4.3 to 4.8, 4.9 to 5.3, 5.4 to 6.0, 6.1 to 6.19" },
+	{ "split:clone,kernel=5.4", NULL, NULL, NULL,
+	  "variant 'split:clone,kernel=5.4': policy=clone kernel=5.4: that kernel has split=5.4, "
+	  "give only one" },
+	{ "stack:none", NULL, NULL, NULL,
+	  "variant 'stack:none': no engine 'stack'; there are blocksize, diolock, checksum, "
+	  "writeback, split and native" },
 	{ "splt:4.9", NULL, NULL, NULL,
 	  "variant 'splt:4.9': no engine 'splt'; did you mean 'split'?" },
 	{ "nativ", NULL, NULL, NULL, "variant 'nativ': no engine 'nativ'; did you mean 'native'?" },
 	{ "qwertyuiop:x", NULL, NULL, NULL,
 	  "variant 'qwertyuiop:x': no engine 'qwertyuiop'; there are blocksize, diolock, checksum, "
-	  "writeback, split, stack and native" },
+	  "writeback, split and native" },
 	{ "split", NULL, NULL, NULL,
 	  "variant 'split' names no policy; write ENGINE:POLICY[,option=value...], "
 	  "ENGINE:kernel=VERSION or native" },
@@ -155,8 +173,7 @@ static const struct {
 	{ "split:=x", NULL, NULL, NULL,
 	  "variant 'split:=x': '=x' is not of the form option=value" },
 	{ "", NULL, NULL, NULL,
-	  "variant '': no engine ''; there are blocksize, diolock, checksum, writeback, split, "
-	  "stack "
+	  "variant '': no engine ''; there are blocksize, diolock, checksum, writeback, split "
 	  "and native" },
 };
 
@@ -184,36 +201,6 @@ START_TEST(test_variant)
 	assert_same(text, variant_setting(&v, "kernel"), variants[_i].kernel);
 	free(error);
 	variant_free(&v);
-}
-END_TEST
-
-static const char *const *known_policies(const char *engine)
-{
-	static const char *const split[] = { "none", "4.2", "4.3", NULL };
-
-	return strcmp(engine, "split") ? NULL : split;
-}
-
-START_TEST(test_variant_policies)
-{
-	struct variant v;
-	char *error;
-
-	variant_set_policies(known_policies);
-	ck_assert_int_eq(variant_parse("split:4.3", &v, &error), 0);
-	variant_free(&v);
-	ck_assert_int_eq(variant_parse("stack:whatever", &v, &error), 0);
-	variant_free(&v);
-	ck_assert_int_eq(variant_parse("split:nonee", &v, &error), -EINVAL);
-	assert_same("nearest", error,
-		    "variant 'split:nonee': split has no policy 'nonee'; did you mean 'none'?");
-	free(error);
-	ck_assert_int_eq(variant_parse("split:zzzzzzzz", &v, &error), -EINVAL);
-	assert_same("far", error,
-		    "variant 'split:zzzzzzzz': split has no policy 'zzzzzzzz'; "
-		    "'kpolicy list split' names them");
-	free(error);
-	variant_set_policies(NULL);
 }
 END_TEST
 
@@ -1223,7 +1210,6 @@ static Suite *swap_suite(void)
 	tcase_set_timeout(tc, 60 + nr_random() / 40.0);
 	tcase_add_unchecked_fixture(tc, make_directory, remove_directory);
 	tcase_add_loop_test(tc, test_variant, 0, ARRAY_SIZE(variants));
-	tcase_add_test(tc, test_variant_policies);
 	tcase_add_loop_test(tc, test_words, 0, ARRAY_SIZE(substitutions));
 	tcase_add_loop_test(tc, test_lines, 0, ARRAY_SIZE(lines));
 	tcase_add_loop_test(tc, test_bad_file, 0, ARRAY_SIZE(bad_files));

@@ -65,11 +65,11 @@ END_TEST
 /* What is not known: one line that names the option, its value and everything that is known. */
 START_TEST(unknown)
 {
-	static const char *const kernels[] = { "3.10",	  "4.1",      "6.20",	      "99.1",
-					       "4",	  "",	      "4.",	      "4.3.",
-					       "4.3-rc",  "4.3-rc-1", "4.3-rc1x",     "4.3-foo",
-					       "4.3.2.1", "linux-5",  "5.10.0-amd64", "-4.3",
-					       " 4.3",	  "4.3 ",     "4. 3" };
+	static const char *const kernels[] = {
+		"3.10",	  "4.1",      "6.20",	  "99.1",    "4",	"",	   "4.",  "4.3.",
+		"4.3-rc", "4.3-rc-1", "4.3-rc1x", "4.3-foo", "4.3.2.1", "linux-5", "v",	  "-4.3",
+		"vv4.3",  "4.3.0x",   "4.3.0~1",  "V4.3",    " 4.3",	"4.3 ",	   "4. 3"
+	};
 	static const char *const names[] = { "", "Fast", "fas", "fastt", "None" };
 	const char *found;
 	char why[512];
@@ -98,6 +98,82 @@ START_TEST(unknown)
 	ck_assert_ptr_null(found);
 	ck_assert_ptr_nonnull(strstr(why, "clone"));
 	ck_assert_ptr_nonnull(strstr(why, "5.4"));
+}
+END_TEST
+
+/* What people have at hand: the name of a tag, and what uname -r says. */
+START_TEST(kernels_at_hand)
+{
+	static const struct {
+		const char *kernel, *found;
+	} table[] = {
+		{ "v5.10", "5.4" },
+		{ "v4.3-rc1", "clone" },
+		{ "5.10.0-amd64", "5.4" },
+		{ "6.1.0-18-amd64", "6.1" },
+		{ "6.8.0-45-generic", "6.1" },
+		{ "4.3.0-rc1+", "clone" },
+		{ "4.3.0-rc1-00012-g1234", "clone" },
+		{ "4.3.0+", "fast" },
+		{ "5.3.18-150300.59.93-default", "4.9" },
+	};
+	const char *found;
+	char why[512];
+
+	for (size_t i = 0; i < sizeof(table) / sizeof(*table); i++) {
+		ck_assert_msg(!find(NULL, table[i].kernel, &found, why), "%s: %s", table[i].kernel,
+			      why);
+		ck_assert_str_eq(found, table[i].found);
+	}
+}
+END_TEST
+
+/* A former name means the row that has another one now, and is not listed. */
+START_TEST(aliases)
+{
+	const struct kp_variant *by_alias, *by_name;
+	unsigned int nr = 0;
+	char why[512];
+
+	for (const struct kp_policy *const *policy = kp_policies; *policy; policy++) {
+		const struct kp_alias *alias = (*policy)->aliases;
+
+		for (; alias && alias->name; alias++, nr++) {
+			ck_assert_int_eq(kp_policy_find(*policy, alias->name, NULL, &by_alias, why,
+							sizeof(why)),
+					 0);
+			ck_assert_int_eq(kp_policy_find(*policy, alias->variant, NULL, &by_name,
+							why, sizeof(why)),
+					 0);
+			ck_assert_ptr_eq(by_alias, by_name);
+			ck_assert_str_ne(by_name->name, alias->name);
+		}
+	}
+	ck_assert_uint_gt(nr, 0);
+}
+END_TEST
+
+/* Each range of kernels is named once, whatever number of rows has it. */
+START_TEST(ranges_once)
+{
+	const struct kp_variant *found;
+	char why[512], range[64];
+
+	for (const struct kp_policy *const *policy = kp_policies; *policy; policy++) {
+		const struct kp_variant *v;
+
+		ck_assert_int_ne(kp_policy_find(*policy, NULL, "1.0", &found, why, sizeof(why)), 0);
+		for (unsigned int i = 0; (v = kp_policy_variant(*policy, i)); i++) {
+			if (!v->since || !strcmp(v->since, v->until))
+				continue;
+			snprintf(range, sizeof(range), " %s to %s", v->since, v->until);
+			const char *at = strstr(why, range);
+
+			ck_assert_msg(at, "%s: no '%s' in: %s", (*policy)->name, range, why);
+			ck_assert_msg(!strstr(at + 1, range), "%s: twice '%s' in: %s",
+				      (*policy)->name, range, why);
+		}
+	}
 }
 END_TEST
 
@@ -155,6 +231,9 @@ int main(void)
 	tcase_add_test(tcase, compare_versions);
 	tcase_add_test(tcase, find_variants);
 	tcase_add_test(tcase, unknown);
+	tcase_add_test(tcase, kernels_at_hand);
+	tcase_add_test(tcase, aliases);
+	tcase_add_test(tcase, ranges_once);
 	tcase_add_test(tcase, every_table);
 	tcase_add_test(tcase, short_message);
 	suite_add_tcase(suite, tcase);

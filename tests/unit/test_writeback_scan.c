@@ -175,32 +175,34 @@ static const struct trace traces[] = {
 	/* the table of the specification */
 	{ "table", "0-9", "", 0, 0, 4, "overrun", "0+4" SINGLES_4_9, -6, 0 },
 	{ "table", "0-9", "", 0, 0, 4, "v1", "0+4", 0, 2 },
-	{ "table", "0-9", "", 0, 0, 4, "jan strict", "0+4", 0, 0 },
+	{ "table", "0-9", "", 0, 0, 4, "overrun_once strict", "0+4", 0, 0 },
 	/* The first pass of 6.x has no transaction: it looks at page 0 and leaves it. */
 	{ "table", "0-9", "", 0, 0, 4, "6.x", "0+4", 0, 1 },
 	{ "writer adds a page per round", "0-9", "", 10, 14, 4, "overrun",
 	  "0+4" SINGLES_4_9 " 10+1 11+1 12+1 13+1 14+1", -11, 0 },
 	{ "writer adds a page per round", "0-9", "", 10, 14, 4, "v1", "0+4", 0, 2 },
-	{ "writer adds a page per round", "0-9", "", 10, 14, 4, "jan strict", "0+4", 0, 0 },
+	{ "writer adds a page per round", "0-9", "", 10, 14, 4, "overrun_once strict", "0+4", 0,
+	  0 },
 	{ "writer adds a page per round", "0-9", "", 10, 14, 4, "6.x", "0+4", 0, 1 },
 	{ "gaps", "0,1,3-6", "", 0, 0, 4, "overrun", "0+2 3+2 5+1 6+1", -2, 0 },
 	{ "gaps", "0,1,3-6", "", 0, 0, 4, "v1", "0+2 3+2", 0, 2 },
-	{ "gaps", "0,1,3-6", "", 0, 0, 4, "jan strict", "0+2 3+2", 0, 0 },
+	{ "gaps", "0,1,3-6", "", 0, 0, 4, "overrun_once strict", "0+2 3+2", 0, 0 },
 	{ "gaps", "0,1,3-6", "", 0, 0, 4, "6.x", "0+2 3+2", 0, 1 },
 	{ "mapped, then delayed", "0-9", "0-2", 0, 0, 4, "overrun", "0+3 3+1" SINGLES_4_9, -6, 0 },
 	{ "mapped, then delayed", "0-9", "0-2", 0, 0, 4, "v1", "0+3 3+1", 0, 2 },
-	{ "mapped, then delayed", "0-9", "0-2", 0, 0, 4, "jan strict", "0+3 3+1", 0, 0 },
+	{ "mapped, then delayed", "0-9", "0-2", 0, 0, 4, "overrun_once strict", "0+3 3+1", 0, 0 },
 	{ "mapped, then delayed", "0-9", "0-2", 0, 0, 4, "6.x", "0+3 3+1", 0, 1 },
-	{ "all mapped", "0-9", "0-9", 0, 0, 4, "overrun jan strict 6.x", "0+4", 0, 0 },
+	{ "all mapped", "0-9", "0-9", 0, 0, 4, "overrun overrun_once strict 6.x", "0+4", 0, 0 },
 	{ "all mapped", "0-9", "0-9", 0, 0, 4, "v1", "0+4", 0, 1 },
 	{ "nothing to spend", "0-9", "", 0, 0, 0, "overrun", "0+1 1+1 2+1 3+1" SINGLES_4_9, -10,
 	  0 },
 	{ "nothing to spend", "0-9", "", 0, 0, 0, "v1", "", 0, 1 },
-	{ "nothing to spend", "0-9", "", 0, 0, 0, "jan", "0+1", -1, 0 },
+	{ "nothing to spend", "0-9", "", 0, 0, 0, "overrun_once", "0+1", -1, 0 },
 	{ "nothing to spend", "0-9", "", 0, 0, 0, "strict 6.x", "", 0, 0 },
 	/* more pages than there are */
-	{ "budget to spare", "2-5,8", "", 0, 0, 100, "overrun v1 jan strict", "2+4 8+1", 95, 0 },
-	{ "nothing dirty", "", "", 0, 0, 4, "overrun v1 jan strict 6.x", "", 4, 0 },
+	{ "budget to spare", "2-5,8", "", 0, 0, 100, "overrun v1 overrun_once strict", "2+4 8+1",
+	  95, 0 },
+	{ "nothing dirty", "", "", 0, 0, 4, "overrun v1 overrun_once strict 6.x", "", 4, 0 },
 };
 
 static void mark(bool *pages, const char *list)
@@ -408,7 +410,7 @@ START_TEST(bio_pages)
 	limits.max_sectors = 33;
 	ck_assert_uint_eq(kp_writeback_bio_pages(variant("strict"), &limits), 4);
 	limits.max_sectors = 4;
-	ck_assert_uint_eq(kp_writeback_bio_pages(variant("jan"), &limits), 1);
+	ck_assert_uint_eq(kp_writeback_bio_pages(variant("overrun_once"), &limits), 1);
 }
 END_TEST
 

@@ -18,10 +18,10 @@ struct variant_case {
 };
 
 static const struct variant_case cases[] = {
-	{ &kp_writeback_policy, "overrun" },  { &kp_writeback_policy, "v1" },
-	{ &kp_writeback_policy, "jan" },      { &kp_writeback_policy, "strict" },
-	{ &kp_writeback_policy, "6.x" },      { &kp_blocksize_policy, "logical" },
-	{ &kp_blocksize_policy, "coalesce" }, { &kp_blocksize_policy, "merge_bh" },
+	{ &kp_writeback_policy, "overrun" },	  { &kp_writeback_policy, "v1" },
+	{ &kp_writeback_policy, "overrun_once" }, { &kp_writeback_policy, "strict" },
+	{ &kp_writeback_policy, "6.x" },	  { &kp_blocksize_policy, "logical" },
+	{ &kp_blocksize_policy, "coalesce" },	  { &kp_blocksize_policy, "merge_bh" },
 	{ &kp_blocksize_policy, "folio" },
 };
 

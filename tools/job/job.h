@@ -13,9 +13,9 @@
  *			must not be run, swap_describe says what the jobs are
  *	safety, written	which devices may be written, asked again before every round
  *
- * State: none, but for the policy names that variant_set_policies() was given. Nothing here prints:
- * an error is one line of text, handed to the caller. fio is run to be asked about its options and
- * for nothing else. The files here include util/ alone; tools/run/ and the commands call them.
+ * State: none. Nothing here prints: an error is one line of text, handed to the caller. fio is run to
+ * be asked about its options and for nothing else. The files here include util/ and the shim's tables
+ * of policies; tools/run/ and the commands call them.
  */
 #ifndef KPOLICY_TOOLS_JOB_H
 #define KPOLICY_TOOLS_JOB_H

@@ -3,27 +3,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kpolicy.h"
 #include "util/util.h"
 #include "variant.h"
 
 #define FORM "ENGINE:POLICY[,option=value...], ENGINE:kernel=VERSION or native"
 
 const char *const variant_engines[] = {
-	"blocksize", "diolock", "checksum", "writeback", "split", "stack", NULL,
+	"blocksize", "diolock", "checksum", "writeback", "split", NULL,
 };
 
 /* In the order of variant_engines. */
 static const enum variant_path engine_path[] = {
-	VARIANT_BUFFERED, VARIANT_DIRECT, VARIANT_DIRECT,
-	VARIANT_BUFFERED, VARIANT_DIRECT, VARIANT_BOTH,
+	VARIANT_BUFFERED, VARIANT_DIRECT, VARIANT_DIRECT, VARIANT_BUFFERED, VARIANT_DIRECT,
 };
-
-static variant_policies_fn *policies_of;
-
-void variant_set_policies(variant_policies_fn *policies)
-{
-	policies_of = policies;
-}
 
 void variant_free(struct variant *v)
 {
@@ -93,25 +86,48 @@ static int parse_items(struct variant *v, const char *list, char **error)
 	return ret;
 }
 
+const struct kp_policy *variant_policy(const char *name)
+{
+	for (const struct kp_policy *const *policy = kp_policies; *policy; policy++)
+		if (!strcmp((*policy)->name, name))
+			return *policy;
+	return NULL;
+}
+
+static const char *nearest_variant(const struct kp_policy *policy, const char *name)
+{
+	const char **names = xcalloc(policy->nr_rows + 2, sizeof(*names)), *nearest;
+
+	for (unsigned int i = 0; i < policy->nr_rows; i++)
+		names[i] = kp_policy_variant(policy, i)->name;
+	names[policy->nr_rows] = "none";
+	nearest = text_nearest(name, names);
+	free(names);
+	return nearest;
+}
+
+/* Policy and kernel must be known, and be one and the same: an engine would refuse them. */
 static int check_policy(const struct variant *v, char **error)
 {
-	const char *policy = variant_setting(v, "policy"), *nearest;
-	const char *const *names;
+	const struct kp_policy *policy = variant_policy(v->engine);
+	const char *name = variant_setting(v, "policy"), *nearest;
+	const struct kp_variant *row;
+	char why[512];
 
-	names = policy && policies_of ? policies_of(v->engine) : NULL;
-	if (!names)
-		return 0;
-	for (const char *const *name = names; *name; name++)
-		if (!strcmp(*name, policy))
-			return 0;
-	nearest = text_nearest(policy, names);
-	if (nearest)
+	if (name && kp_policy_find(policy, name, NULL, &row, why, sizeof(why))) {
+		nearest = nearest_variant(policy, name);
+		if (nearest)
+			return text_error(error, EINVAL,
+					  "variant '%s': %s has no policy '%s'; did you mean '%s'?",
+					  v->text, v->engine, name, nearest);
 		return text_error(error, EINVAL,
-				  "variant '%s': %s has no policy '%s'; did you mean '%s'?",
-				  v->text, v->engine, policy, nearest);
-	return text_error(error, EINVAL,
-			  "variant '%s': %s has no policy '%s'; 'kpolicy list %s' names them",
-			  v->text, v->engine, policy, v->engine);
+				  "variant '%s': %s has no policy '%s'; 'kpolicy list %s' names "
+				  "them",
+				  v->text, v->engine, name, v->engine);
+	}
+	if (kp_policy_find(policy, name, variant_setting(v, "kernel"), &row, why, sizeof(why)))
+		return text_error(error, EINVAL, "variant '%s': %s", v->text, why);
+	return 0;
 }
 
 static int check_engine(const struct variant *v, char **error)
@@ -129,7 +145,7 @@ static int check_engine(const struct variant *v, char **error)
 				  v->text, v->engine, nearest);
 	return text_error(error, EINVAL,
 			  "variant '%s': no engine '%s'; there are blocksize, diolock, checksum, "
-			  "writeback, split, stack and native",
+			  "writeback, split and native",
 			  v->text, v->engine);
 }
 

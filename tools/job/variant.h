@@ -11,6 +11,8 @@
 
 #include <stddef.h>
 
+#include "kpolicy.h"
+
 struct setting {
 	char *key;
 	char *value;
@@ -27,27 +29,14 @@ struct variant {
 enum variant_path {
 	VARIANT_DIRECT,	  /* direct I/O only: split, diolock, checksum */
 	VARIANT_BUFFERED, /* the page cache: blocksize, writeback */
-	VARIANT_BOTH,	  /* stack follows the job; so does native */
+	VARIANT_BOTH,	  /* as the job says: native */
 };
-
-/*
- * Names the policies of @engine: a NULL-terminated array, or NULL when they are not known. The
- * array belongs to the callee and must stay valid.
- */
-typedef const char *const *variant_policies_fn(const char *engine);
-
-/*
- * Lets variant_parse() check policy names. Without it any name is taken. Call it before the first
- * variant_parse(), from the main thread.
- */
-void variant_set_policies(variant_policies_fn *policies);
 
 /*
  * Parses @text into @v.
  *
- * Returns 0, or -EINVAL (no such engine or policy, not of the form above). On failure
- * @v is empty and *@error is one line without newline, to be freed by the caller (NULL when there
- * was no memory for it).
+ * Returns 0, or -EINVAL: there is no such engine, policy or kernel, or @text is not of the form above.
+ * @v is empty then, and *@error is one line without newline, to be freed by the caller.
  */
 int variant_parse(const char *text, struct variant *v, char **error);
 
@@ -59,6 +48,9 @@ const char *variant_setting(const struct variant *v, const char *key);
 
 /* What the variant's engine acts on. */
 enum variant_path variant_path(const struct variant *v);
+
+/* The policy of this name, which its engine has too, or NULL. */
+const struct kp_policy *variant_policy(const char *name);
 
 /* The engines' names, NULL-terminated, in the order of the documentation. */
 extern const char *const variant_engines[];

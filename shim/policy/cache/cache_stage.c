@@ -433,12 +433,18 @@ static const struct kp_stage_ops cache_ops = {
 	.exit = cache_exit,
 };
 
+static const struct kp_alias writeback_aliases[] = {
+	{ "jan", "overrun_once" },
+	{ 0 },
+};
+
 const struct kp_policy kp_writeback_policy = {
 	.name = "writeback",
 	.summary = "how many pages a turn of the flusher writes, and when it stops",
 	.default_variant = "6.x",
 	.ops = &cache_ops,
 	.check = check_options,
+	.aliases = writeback_aliases,
 	.rows = kp_writeback_rows,
 	.row_size = sizeof(*kp_writeback_rows),
 	.nr_rows = KP_NR_WRITEBACK_ROWS,

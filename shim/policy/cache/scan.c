@@ -78,7 +78,7 @@ const struct kp_writeback_row kp_writeback_rows[KP_NR_WRITEBACK_ROWS] = {
 	},
 	{
 		.variant = {
-			.name = "jan",
+			.name = "overrun_once",
 			.commit = "alternative of the review",
 			.summary = "as overrun, but an extent that spends the budget is the last one",
 			.omits = "journal credits; data=journal",
