@@ -116,7 +116,7 @@ kernels:
 test-fresh:
 	@sh tests/fresh.sh
 seeds: all
-	@$(RUN) tools/kpolicy seeds
+	@$(RUN) tools/kpolicy reproduce
 
 # What a build does not need; a tool that is missing is named with its package.
 check: all $(UNIT)
@@ -124,6 +124,8 @@ check: all $(UNIT)
 		tools/*.[ch] tools/*/*.[ch] tests/unit/*.[ch] examples/*.c)
 
 D = $(DESTDIR)
+BASH_COMPLETION = $(PREFIX)/share/bash-completion/completions/kpolicy
+ZSH_COMPLETION = $(PREFIX)/share/zsh/site-functions/_kpolicy
 install: all
 	install -d '$(D)$(PREFIX)/include' '$(D)$(LIBDIR)/pkgconfig' '$(D)$(LIBDIR)/kpolicy'
 	install -m 644 shim/kpolicy.h '$(D)$(PREFIX)/include'
@@ -140,6 +142,8 @@ endif
 ifneq ($(TOOL),)
 	install -d '$(D)$(PREFIX)/bin'
 	install $(TOOL) '$(D)$(PREFIX)/bin'
+	install -D -m 644 completion/kpolicy.bash '$(D)$(BASH_COMPLETION)'
+	install -D -m 644 completion/_kpolicy '$(D)$(ZSH_COMPLETION)'
 endif
 	install -d '$(D)$(PREFIX)/share/kpolicy/jobs'
 	for j in $(notdir $(wildcard jobs/*.fio)); do \
@@ -152,6 +156,7 @@ uninstall:
 	rm -f '$(D)$(PREFIX)/include/kpolicy.h' '$(D)$(PREFIX)/bin/kpolicy'
 	rm -f '$(D)$(LIBDIR)'/libkpolicy.* '$(D)$(LIBDIR)/pkgconfig/kpolicy.pc'
 	rm -rf '$(D)$(LIBDIR)/kpolicy' '$(D)$(PREFIX)/share/kpolicy'
+	rm -f '$(D)$(BASH_COMPLETION)' '$(D)$(ZSH_COMPLETION)'
 	for m in $(notdir $(MAN)); do rm -f '$(D)$(MANDIR)'/man$${m##*.}/$$m; done
 ifneq ($(FIO_ENGINE_DIR),)
 	for e in $(ENGINES); do rm -f '$(D)$(FIO_ENGINE_DIR)'/fio-$$e.so; done

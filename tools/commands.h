@@ -6,11 +6,8 @@
 int cmd_compare(int argc, char **argv);
 int cmd_sweep(int argc, char **argv);
 int cmd_report(int argc, char **argv);
-int cmd_seeds(int argc, char **argv);
+int cmd_reproduce(int argc, char **argv);
 int cmd_list(int argc, char **argv);
 int cmd_show(int argc, char **argv);
-
-/* The help of a command on standard output, NULL: of kpolicy. Returns the exit code. */
-int print_help(const char *command);
 
 #endif

@@ -285,12 +285,8 @@ int cmd_compare(int argc, char **argv)
 	struct options options;
 	int code = EXIT_CANNOT;
 
-	if (options_read(&options, argc, argv, FOR_COMPARE)) {
-		if (options.help)
-			code = print_help(argv[0]);
-		else
-			code = options.resume ? compare_resumed(&options) : compare_new(&options);
-	}
+	if (options_read(&options, argc, argv, FOR_COMPARE))
+		code = options.resume ? compare_resumed(&options) : compare_new(&options);
 	options_free(&options);
 	return code;
 }
@@ -305,8 +301,6 @@ int cmd_report(int argc, char **argv)
 
 	if (!options_read(&options, argc, argv, FOR_REPORT)) {
 		;
-	} else if (options.help) {
-		code = print_help(argv[0]);
 	} else if (options.nr_variants != 1) {
 		message("report what? kpolicy report DIR, a directory written with --output");
 	} else if (!session_load(&session, options.variants[0], &error)) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * A comparison from command line to result, in steps that compare, sweep and seeds share. Each
- * step prints its own message when it fails.
+ * A comparison from command line to result, in steps that compare, sweep and reproduce share.
+ * Each step prints its own message when it fails.
  */
 #ifndef KPOLICY_TOOLS_COMPARE_H
 #define KPOLICY_TOOLS_COMPARE_H

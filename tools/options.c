@@ -49,7 +49,7 @@ enum option_row {
 	NR_OPTIONS,
 };
 
-#define RUNS   (FOR_COMPARE | FOR_SWEEP | FOR_SEEDS)
+#define RUNS   (FOR_COMPARE | FOR_SWEEP | FOR_REPRODUCE)
 #define PRINTS (RUNS | FOR_REPORT | FOR_RESUME)
 #define ALL    (PRINTS)
 
@@ -69,7 +69,8 @@ static const struct {
 	[OPT_TARGET] = { "target", "PATH", FOR_COMPARE | FOR_SWEEP, "file, device, directory" },
 	[OPT_CPUS] = { "cpus", "LIST", RUNS, "pin every job" },
 	[OPT_OVER] = { "over", "KEY=VALUES", FOR_SWEEP, "4k,16k,64k, or 4k:1m*2, or 1:16+5" },
-	[OPT_DEVICE] = { "device", "PATH", FOR_SEEDS, "this device or file, not the null device" },
+	[OPT_DEVICE] = { "device", "PATH", FOR_REPRODUCE,
+			 "this device or file, not the null device" },
 	[OPT_SHOW] = { "show", NULL, FOR_COMPARE, "how the job changes; run nothing" },
 	[OPT_STRICT] = { "strict", NULL, RUNS, "drop no option: refuse" },
 	[OPT_FORCE] = { "force", NULL, RUNS, "run what is not comparable" },
@@ -273,7 +274,7 @@ static bool take_option(struct options *o, enum option_row option, char *arg)
 	case OPT_QUIET:
 		return o->quiet = true;
 	case OPT_HELP:
-		return o->help = true;
+		return true; /* kpolicy has looked for it */
 	case NR_OPTIONS:
 		break;
 	}

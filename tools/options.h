@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The command line that compare, sweep, report and seeds share. */
+/* The command line that compare, sweep, report and reproduce share. */
 #ifndef KPOLICY_TOOLS_OPTIONS_H
 #define KPOLICY_TOOLS_OPTIONS_H
 
@@ -15,7 +15,7 @@ enum options_for {
 	FOR_COMPARE = 1,
 	FOR_SWEEP = 2,
 	FOR_REPORT = 4,
-	FOR_SEEDS = 8,
+	FOR_REPRODUCE = 8,
 	FOR_RESUME = 16, /* compare --resume */
 };
 
@@ -34,7 +34,7 @@ struct options {
 	const char *plot;
 	const char *html;
 	const char *over;   /* sweep: key=values */
-	const char *device; /* seeds */
+	const char *device; /* reproduce */
 	enum report_format format;
 	unsigned int rounds; /* 0: not given */
 	double precision;    /* 0: not given */
@@ -49,7 +49,6 @@ struct options {
 	bool allow_exec;
 	bool keep_going;
 	bool quiet;
-	bool help;
 };
 
 /*

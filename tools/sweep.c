@@ -510,11 +510,7 @@ int cmd_sweep(int argc, char **argv)
 	struct options options;
 	int code = EXIT_CANNOT;
 
-	if (!options_read(&options, argc, argv, FOR_SWEEP))
-		;
-	else if (options.help)
-		code = print_help(argv[0]);
-	else if (check_words(&options))
+	if (options_read(&options, argc, argv, FOR_SWEEP) && check_words(&options))
 		code = sweep_and_print(&options);
 	options_free(&options);
 	return code;

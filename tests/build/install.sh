@@ -76,6 +76,9 @@ say "the engines load from where they were installed"
 for e in $KP_ENGINES; do
 	fio_ok --enghelp="$libdir/kpolicy/$e.so"
 done
+for f in bash-completion/completions/kpolicy zsh/site-functions/_kpolicy; do
+	[ -f "$root$prefix/share/$f" ] || fail "share/$f is not installed"
+done
 for j in "$root$prefix"/share/kpolicy/jobs/*.fio; do
 	[ ! -f "$j" ] || ! grep -n 'external:engines/' "$j" || fail "$j names the source tree"
 done

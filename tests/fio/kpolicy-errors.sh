@@ -110,7 +110,7 @@ kpolicy_run 2 compare null.fio native native --runtime 100ms --time 0.2s --quiet
 grep -q '^kpolicy: --time 0.2s is over before one round.*--runtime' err || fail "$(cat err)"
 
 # Help fits a screen.
-for c in '' compare sweep report list show seeds; do
+for c in '' compare sweep report list show reproduce seeds; do
 	# shellcheck disable=SC2086 # nothing or a word
 	"$KPOLICY" $c --help >help || fail "no help for '$c'"
 	[ "$(wc -l <help)" -le 24 ] || fail "help of '$c' has $(wc -l <help) lines"

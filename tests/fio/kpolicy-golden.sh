@@ -27,7 +27,7 @@ said() {
 	{ cat out; sed 's/^/stderr: /' err; } | steady >"golden/$name"
 }
 
-for command in '' compare sweep report list show seeds; do
+for command in '' compare sweep report list show reproduce seeds; do
 	# shellcheck disable=SC2086 # nothing or a word
 	said "help${command:+-$command}.txt" $command --help
 done
@@ -111,7 +111,7 @@ for format in text markdown csv json; do
 	said sweep.$format sweep seq.fio "split:none,backend=null,null_completion_nsec=1000000" \
 		"split:fast,backend=null,null_completion_nsec=0,null_mbps=40" \
 		--over bs=8k:128k*4 --format $format $fake
-	said seed5.$format seeds 5 --format $format $fake
+	said seed5.$format reproduce 5 --format $format $fake
 done
 for seed in 1 2 3 4; do
 	# shellcheck disable=SC2086

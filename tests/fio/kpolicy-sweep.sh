@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# kpolicy sweep: points, curve and crossover; seeds: the table of the engine that is there. The device
+# kpolicy sweep: points, curve and crossover; reproduce: the table of the engine that is there. The device
 # is that of tests/fake-fio, so that it is known where the curves cross.
 # time limit: 240
 . tests/lib.sh
@@ -44,7 +44,7 @@ equal "figures" "$(jq -c '[.points[].figure] | unique' out)" '["IOPS"]'
 equal "sides" "$(jq -c '[.points[] | select(.ratio) | .ratio < 0.8]' out)" '[true,true]'
 equal "crossovers" "$(jq -c .crossovers out)" '[]'
 
-kpolicy_run 0 seeds 5 --rounds 6 --fio "$fake" --quiet --format json
+kpolicy_run 0 reproduce 5 --rounds 6 --fio "$fake" --quiet --format json
 equal "published" "$(jq -c '[.[].published | floor]' out)" '[12227,21011,18959]'
 jq -e 'all(.ours > 0)' out >/dev/null || fail "not measured"
 none_left

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* kpolicy seeds: each published table with our own measurement beside it. */
+/* kpolicy reproduce: each published table with our own measurement beside it. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -361,16 +361,12 @@ static int run_seeds(const struct options *user)
 	return ran ? code : EXIT_CANNOT;
 }
 
-int cmd_seeds(int argc, char **argv)
+int cmd_reproduce(int argc, char **argv)
 {
 	struct options options;
 	int code = EXIT_CANNOT;
 
-	if (!options_read(&options, argc, argv, FOR_SEEDS))
-		;
-	else if (options.help)
-		code = print_help(argv[0]);
-	else if (check_words(&options))
+	if (options_read(&options, argc, argv, FOR_REPRODUCE) && check_words(&options))
 		code = run_seeds(&options);
 	options_free(&options);
 	return code;

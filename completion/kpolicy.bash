@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-# shellcheck shell=bash disable=SC2207 # words never hold blanks here
-# Completion of kpolicy for bash: commands, options, variants, job files.
+# shellcheck shell=bash disable=SC2207 # no word here holds blanks
+# Completion of kpolicy for bash. Variants come from `kpolicy list`, options from a command's --help.
 
-# ENGINE:POLICY as bash sees it: ':' and '=' part words, so all before the last ':' is there already.
+# _kpolicy_variants KPOLICY WORD: bash takes ':' and '=' for ends of words, so that the part of WORD up
+# to its last ':' is on the command line already and is left out of each reply.
 _kpolicy_variants() {
 	local names
 	names=$("$1" list 2>/dev/null | sed -n 's/^\([a-z]*:[^ ][^ ]*\) .*/\1/p')
@@ -17,7 +18,7 @@ _kpolicy() {
 	local cur=${line##*[[:space:]]} prev=${COMP_WORDS[COMP_CWORD - 1]}
 	COMPREPLY=()
 	if ((COMP_CWORD == 1)); then
-		COMPREPLY=($(compgen -W 'compare sweep report list show seeds --help --version' -- "$cur"))
+		COMPREPLY=($(compgen -W 'compare sweep report list show reproduce --help --version' -- "$cur"))
 		return
 	fi
 	case $prev in
@@ -27,7 +28,6 @@ _kpolicy() {
 	--over) COMPREPLY=($(compgen -W 'bs= iodepth= numjobs=' -- "$cur")); return ;;
 	esac
 	if [[ $cur == -* ]]; then
-		# The help is made from the table that refuses what a command does not take.
 		local options
 		options=$("${COMP_WORDS[0]}" "$command" --help 2>/dev/null | grep -oE -- '(^| ) --[a-z-]+')
 		COMPREPLY=($(compgen -W "$options --help" -- "$cur"))
@@ -44,7 +44,7 @@ _kpolicy() {
 		COMPREPLY=($(compgen -W "$(printf '%s\n' "${COMPREPLY[@]%%:*}" | sort -u | grep -v native)" -- "$cur"))
 		;;
 	report) COMPREPLY=($(compgen -d -- "$cur")) ;;
-	seeds) COMPREPLY=($(compgen -W '1 2 3 4 5' -- "$cur")) ;;
+	reproduce | seeds) COMPREPLY=($(compgen -W '1 2 3 4 5' -- "$cur")) ;;
 	esac
 }
 
