@@ -3,7 +3,6 @@
 #include <errno.h>
 
 #include "bio.h"
-#include "pipeline.h"
 
 const uint16_t kp_vec_class_size[KP_VEC_CLASSES] = { 1, 4, 16, 64, 128, 256 };
 
@@ -16,13 +15,11 @@ unsigned int kp_vec_class(unsigned int nr_vecs)
 	return class;
 }
 
-int kp_bio_set_init(struct kp_bio_set *set, struct kp_stage *stage, size_t bios,
-		    const size_t vecs[KP_VEC_CLASSES])
+int kp_bio_pools_init(struct kp_bio_set *set, size_t bios, const size_t vecs[KP_VEC_CLASSES],
+		      bool shared)
 {
-	bool shared = stage->pipeline->shared;
 	int ret;
 
-	set->stage = stage;
 	ret = kp_pool_init(&set->bios, sizeof(struct kp_bio), bios, shared);
 	for (unsigned int i = 0; !ret && i < KP_VEC_CLASSES; i++)
 		ret = kp_pool_init(&set->vecs[i], kp_vec_class_size[i] * sizeof(struct kp_segment),
@@ -45,7 +42,7 @@ static void *pool_wait(struct kp_bio_set *set, struct kp_pool *pool)
 	void *object;
 
 	while (!(object = kp_pool_get(pool))) {
-		int ret = kp_pipeline_wait(set->stage->pipeline, set->stage->next);
+		int ret = set->wait(set);
 
 		if (ret < 0) /* a request that the kernel refused ends as it is flushed */
 			return kp_pool_get(pool);

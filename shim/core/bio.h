@@ -31,16 +31,14 @@ struct kp_bio_set {
 	struct kp_pool bios;
 	struct kp_pool vecs[KP_VEC_CLASSES];
 	struct kp_stage *stage;
+	/* Make progress while a pool is empty. Return: -errno when nothing can come back. */
+	int (*wait)(struct kp_bio_set *set);
 };
 
-/*
- * kp_bio_set_init - pools for @bios bios, of which @vecs[i] may have a vector of class i.
- *
- * A pool that runs out makes the stage wait for its own completions, so sizes decide speed, not
- * success; each must hold at least what one bio needs.
- */
-int kp_bio_set_init(struct kp_bio_set *set, struct kp_stage *stage, size_t bios,
-		    const size_t vecs[KP_VEC_CLASSES]);
+/* kp_bio_pools_init - the pools of kp_bio_set_init(). @shared: threads may meet there. */
+int kp_bio_pools_init(struct kp_bio_set *set, size_t bios, const size_t vecs[KP_VEC_CLASSES],
+		      bool shared);
+
 void kp_bio_set_exit(struct kp_bio_set *set);
 
 /* kp_vec_class - the smallest class that holds @nr_vecs (1 to KP_BIO_MAX_VECS) segments. */

@@ -9,10 +9,18 @@
 #include "bio.h"
 #include "counters.h"
 #include "file.h"
-#include "pipeline.h"
+#include "owner.h"
 #include "stage.h"
 
 struct iovec;
+
+/*
+ * kp_transfer_fn - a read or write of one piece of memory, as pread(2) and pwrite(2), that goes on
+ * after a short system call. Return: bytes transferred, fewer than @len when the file ended, or
+ * -errno. Owner.
+ */
+typedef ssize_t (*kp_transfer_fn)(struct kp_file *file, void *buffer, size_t len, uint64_t pos,
+				  enum kp_op op);
 
 /* struct kp_device - the bottom stage; a device's own struct begins with it. */
 struct kp_device {
@@ -21,6 +29,7 @@ struct kp_device {
 	struct kp_device_config config;
 	unsigned int depth;	/* requests in flight at most */
 	unsigned int in_flight; /* submitted, held requests included; written locked, read by all */
+	const struct kp_owner *owner; /* of the pipeline */
 	/*
 	 * An eventfd that other threads write to end a wait in reap; -1 when nobody else posts.
 	 */
@@ -168,8 +177,8 @@ static inline void kp_device_add_in_flight(struct kp_device *device, int nr)
 static inline void kp_device_started(struct kp_device *device, bool news)
 {
 	kp_device_add_in_flight(device, 1);
-	if (device->shared && news && !kp_pipeline_owned(device->stage.pipeline))
-		kp_pipeline_wake(device->stage.pipeline);
+	if (device->shared && news && !kp_owner_is_me(device->owner))
+		kp_owner_wake(device->owner);
 }
 
 /* kp_device_ended_shared - kp_device_ended() of a shared device. */

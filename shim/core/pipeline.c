@@ -9,19 +9,14 @@
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "bio.h"
 #include "device.h"
-#include "device/devices.h"
 #include "file.h"
 #include "log.h"
+#include "owner.h"
 #include "pipeline.h"
-
-#define NR_REQUESTS 128u /* BLKDEV_MAX_RQ, the kernel's nr_requests */
-
-static __thread char this_thread; /* its address names the thread */
 
 /* ---- completion ---------------------------------------------------------------------------- */
 
@@ -39,19 +34,6 @@ static void push_done(struct kp_pipeline *pl, struct kp_io *io)
 	else
 		pl->done[pl->done_tail++ & pl->done_mask] = io;
 	account_io(pl, io);
-}
-
-void kp_pipeline_wake(struct kp_pipeline *pl)
-{
-	uint64_t one = 1;
-	ssize_t ret = write(pl->wake_fd, &one, sizeof(one));
-
-	(void)ret; /* a full eventfd wakes as well */
-}
-
-bool kp_pipeline_owned(const struct kp_pipeline *pl)
-{
-	return __atomic_load_n(&pl->owner, __ATOMIC_RELAXED) == &this_thread;
 }
 
 /* io_end() of a shared pipeline: another thread leaves the I/O to the owner. */
@@ -141,7 +123,7 @@ static void drain(struct kp_pipeline *pl)
 
 static bool holds_lower(const struct kp_pipeline *pl)
 {
-	return __atomic_load_n(&pl->lower_holder, __ATOMIC_RELAXED) == &this_thread;
+	return __atomic_load_n(&pl->lower_holder, __ATOMIC_RELAXED) == kp_this_thread();
 }
 
 /* Enter below. The owner does not wait. Return: false when somebody else is inside. */
@@ -152,7 +134,7 @@ static bool enter_lower(struct kp_pipeline *pl)
 			pthread_mutex_lock(&pl->lower);
 		else if (pthread_mutex_trylock(&pl->lower))
 			return false;
-		__atomic_store_n(&pl->lower_holder, &this_thread, __ATOMIC_RELAXED);
+		__atomic_store_n(&pl->lower_holder, kp_this_thread(), __ATOMIC_RELAXED);
 	}
 	pl->lower_depth++;
 	return true;
@@ -230,11 +212,11 @@ void kp_pipeline_flush(struct kp_pipeline *pl, struct kp_stage *from)
 /* Nothing is in the device, but another thread may be about to post. */
 static void wait_posted(struct kp_pipeline *pl, const struct timespec *timeout)
 {
-	struct pollfd poll_fd = { .fd = pl->wake_fd, .events = POLLIN };
+	struct pollfd poll_fd = { .fd = pl->owner.wake_fd, .events = POLLIN };
 	uint64_t count;
 
 	if (ppoll(&poll_fd, 1, timeout, NULL) > 0) {
-		ssize_t ret = read(pl->wake_fd, &count, sizeof(count));
+		ssize_t ret = read(pl->owner.wake_fd, &count, sizeof(count));
 
 		(void)ret;
 	}
@@ -343,6 +325,49 @@ void kp_pipeline_wait_for(struct kp_pipeline *pl, struct kp_stage *from, const b
 int kp_pipeline_poll(struct kp_pipeline *pl)
 {
 	return reap_device(pl, 0, NULL);
+}
+
+bool kp_pipeline_busy(const struct kp_pipeline *pl)
+{
+	for (unsigned int i = 0; i < pl->nr_stages; i++) {
+		if (pl->stages[i]->ops->busy && pl->stages[i]->ops->busy(pl->stages[i]))
+			return true;
+	}
+	return false;
+}
+
+void kp_pipeline_drain(struct kp_pipeline *pl)
+{
+	kp_pipeline_flush(pl, NULL);
+	while (device_in_flight(pl) || kp_pipeline_busy(pl)) {
+		if (kp_pipeline_wait(pl, NULL) < 0)
+			break;
+	}
+}
+
+/*
+ * Whoever closes files or takes a pipeline down is its owner from then on: the thread that was may
+ * have ended (fio's io_submit_mode=offload), and nobody else may reap.
+ */
+void kp_pipeline_adopt(struct kp_pipeline *pl)
+{
+	kp_owner_adopt(&pl->owner);
+}
+
+/* ---- pools of bios ---------------------------------------------------------------------------- */
+
+/* Completions below the stage return bios to its pools. */
+static int wait_for_bios(struct kp_bio_set *set)
+{
+	return kp_pipeline_wait(set->stage->pipeline, set->stage->next);
+}
+
+int kp_bio_set_init(struct kp_bio_set *set, struct kp_stage *stage, size_t bios,
+		    const size_t vecs[KP_VEC_CLASSES])
+{
+	set->stage = stage;
+	set->wait = wait_for_bios;
+	return kp_bio_pools_init(set, bios, vecs, stage->pipeline->shared);
 }
 
 /* ---- the application's side ---------------------------------------------------------------- */
@@ -495,296 +520,4 @@ int kp_reap(struct kp_pipeline *pl, unsigned int min, unsigned int max,
 struct kp_io *kp_reaped(struct kp_pipeline *pl, unsigned int i)
 {
 	return pl->done[(pl->done_head + i) & pl->done_mask];
-}
-
-/* ---- making and unmaking ------------------------------------------------------------------- */
-
-static unsigned int stage_needs(const struct kp_stage_config *config)
-{
-	const struct kp_stage_ops *ops = config->policy->ops;
-
-	return ops->needs ? ops->needs(config) : 0;
-}
-
-static unsigned int pipeline_needs(const struct kp_pipeline_config *config)
-{
-	unsigned int needs = 0;
-
-	for (unsigned int i = 0; i < config->nr_stages; i++)
-		needs |= stage_needs(&config->stages[i]);
-	return needs;
-}
-
-/* Are there stages that threads of a stage above them enter? Then they need their lock. */
-static void guard_lower(struct kp_pipeline *pl, const struct kp_pipeline_config *config)
-{
-	for (unsigned int i = 0; i < config->nr_stages && !pl->threaded; i++) {
-		if (stage_needs(&config->stages[i]) & KP_NEEDS_SHARED &&
-		    pl->stages[i]->next != &pl->device->stage)
-			pl->threaded = pl->stages[i];
-	}
-}
-
-static struct kp_stage *add_stage(struct kp_pipeline *pl, const struct kp_stage_ops *ops)
-{
-	struct kp_stage *stage;
-
-	if (pl->nr_stages == KP_MAX_STAGES)
-		return NULL;
-	stage = calloc(1, ops->size);
-	if (!stage)
-		return NULL;
-	stage->ops = ops;
-	stage->pipeline = pl;
-	stage->index = pl->nr_stages;
-	if (pl->nr_stages)
-		pl->stages[pl->nr_stages - 1]->next = stage;
-	else
-		pl->first = stage;
-	pl->stages[pl->nr_stages++] = stage;
-	return stage;
-}
-
-static int add_device(struct kp_pipeline *pl, const struct kp_device_config *config,
-		      unsigned int needs, unsigned int nr_requests)
-{
-	const struct kp_device_ops *ops = kp_device_choose(config->backend, needs);
-	struct kp_stage *stage = add_stage(pl, &ops->stage);
-
-	if (!stage)
-		return -ENOMEM;
-	pl->device = kp_stage_device(stage);
-	pl->device->ops = ops;
-	pl->device->config = *config;
-	pl->device->slot = pl->slot;
-	if (needs & KP_NEEDS_ASYNC_DEVICE)
-		pl->device->config.null.synchronous = false;
-	pl->device->depth = nr_requests;
-	pl->device->wake_fd = pl->wake_fd;
-	pl->device->shared = pl->shared;
-	pthread_mutex_init(&pl->device->lock, NULL);
-	pthread_cond_init(&pl->device->progress, NULL);
-	return 0;
-}
-
-static int add_stages(struct kp_pipeline *pl, const struct kp_pipeline_config *config,
-		      unsigned int needs)
-{
-	int ret;
-
-	needs |= pipeline_needs(config);
-	pl->shared = needs & KP_NEEDS_SHARED;
-	if (pl->shared) {
-		pl->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-		if (pl->wake_fd < 0)
-			return -errno;
-	}
-	for (unsigned int i = 0; i < config->nr_stages; i++) {
-		const struct kp_stage_config *stage_config = &config->stages[i];
-		struct kp_stage *stage = add_stage(pl, stage_config->policy->ops);
-
-		if (!stage)
-			return -ENOMEM;
-		stage->variant = stage_config->variant;
-		stage->counters = pl->slot->values + kp_counters_at(stage_config->policy);
-	}
-	if (config->device.fault && !add_stage(pl, &kp_fault_stage))
-		return -ENOMEM;
-	/* A pass-through needs a request per I/O; policies cut I/Os, up to the kernel's default. */
-	ret = add_device(pl, &config->device, needs,
-			 config->nr_stages ? kp_max(config->depth, NR_REQUESTS) : config->depth);
-	if (!ret)
-		guard_lower(pl, config);
-	/* The device first: what stands above may ask it. */
-	for (unsigned int i = pl->nr_stages; !ret && i > 0; i--) {
-		struct kp_stage *stage = pl->stages[i - 1];
-		bool policy = i - 1 < config->nr_stages;
-
-		stage->initialized = true;
-		if (stage->ops->init)
-			ret = stage->ops->init(stage, policy ? &config->stages[i - 1] : NULL,
-					       config);
-	}
-	if (!ret && pl->nr_stages == 1 && !pl->shared)
-		pl->transfer = pl->device->transfer;
-	pl->complete = !ret;
-	return ret;
-}
-
-static int init_done_ring(struct kp_pipeline *pl, unsigned int depth)
-{
-	unsigned int size = 1;
-
-	/* As many again as may be in flight: the last ones handed out stay until the next reap. */
-	while (size < 2 * (depth + 1))
-		size *= 2;
-	pl->done = calloc(size, sizeof(*pl->done));
-	pl->done_mask = size - 1;
-	return pl->done ? 0 : -ENOMEM;
-}
-
-/*
- * Where a policy stands among kp_policies, by its stage: the policies of one stage stand where the
- * first of them does. -1: it is none of them, but a test's.
- */
-static int position(const struct kp_policy *policy)
-{
-	for (int i = 0; kp_policies[i]; i++) {
-		if (kp_policies[i]->ops == policy->ops)
-			return i;
-	}
-	return -1;
-}
-
-/* Do the stages stand in the kernel's order, and each of them once? */
-static int check_order(const struct kp_pipeline_config *config, char *why, size_t why_size)
-{
-	const struct kp_policy *upper = NULL;
-
-	for (unsigned int i = 0; i < config->nr_stages; i++) {
-		const struct kp_policy *policy = config->stages[i].policy;
-
-		if (position(policy) < 0)
-			continue;
-		if (upper && position(upper) == position(policy)) {
-			snprintf(why, why_size, "%s and %s: a pipeline has one %s, give only one",
-				 upper->name, policy->name, policy->ops->name);
-			return -EINVAL;
-		}
-		if (upper && position(upper) > position(policy)) {
-			snprintf(why, why_size,
-				 "%s above %s: the kernel has them the other way round, "
-				 "give %s first",
-				 upper->name, policy->name, policy->name);
-			return -EINVAL;
-		}
-		upper = policy;
-	}
-	return 0;
-}
-
-/* Everything that can be wrong with a configuration, before anything exists. */
-static int check_config(const struct kp_pipeline_config *config)
-{
-	char why[512];
-	int ret = kp_device_check(&config->device, why, sizeof(why));
-
-	if (!ret)
-		ret = check_order(config, why, sizeof(why));
-	for (unsigned int i = 0; !ret && i < config->nr_stages; i++) {
-		const struct kp_stage_config *stage = &config->stages[i];
-
-		ret = kp_policy_check(stage->policy, stage->options, stage->variant, why,
-				      sizeof(why));
-	}
-	if (!ret && !config->depth) {
-		snprintf(why, sizeof(why), "depth=0: no I/O can be in flight, give at least 1");
-		ret = -EINVAL;
-	}
-	if (ret)
-		kp_log("%s", why);
-	return ret;
-}
-
-int kp_pipeline_create(struct kp_pipeline **result, const struct kp_pipeline_config *config)
-{
-	return kp_pipeline_create_with(result, config, 0);
-}
-
-int kp_pipeline_create_with(struct kp_pipeline **result, const struct kp_pipeline_config *config,
-			    unsigned int needs)
-{
-	struct kp_pipeline *pl;
-	int ret = check_config(config);
-
-	if (ret)
-		return ret;
-	pl = calloc(1, sizeof(*pl));
-	if (!pl)
-		return -ENOMEM;
-	pl->wake_fd = -1;
-	pthread_mutex_init(&pl->lower, NULL);
-	pl->owner = &this_thread;
-	pl->arena = config->arena;
-	pl->terminate = config->terminate;
-	pl->limits = config->device.limits;
-	pl->depth = config->depth;
-	pl->slot = config->slot;
-	if (!pl->slot)
-		pl->slot = pl->own_slot = calloc(1, sizeof(*pl->own_slot));
-	ret = pl->slot ? init_done_ring(pl, pl->depth) : -ENOMEM;
-	if (!ret)
-		ret = add_stages(pl, config, needs);
-	if (ret) {
-		kp_pipeline_destroy(pl);
-		return ret;
-	}
-	*result = pl;
-	return 0;
-}
-
-void kp_pipeline_buffers(struct kp_pipeline *pl, void *start, size_t size)
-{
-	if (pl->device->ops->buffers)
-		pl->device->ops->buffers(pl->device, start, size);
-}
-
-bool kp_pipeline_busy(const struct kp_pipeline *pl)
-{
-	for (unsigned int i = 0; i < pl->nr_stages; i++) {
-		if (pl->stages[i]->ops->busy && pl->stages[i]->ops->busy(pl->stages[i]))
-			return true;
-	}
-	return false;
-}
-
-void kp_pipeline_drain(struct kp_pipeline *pl)
-{
-	kp_pipeline_flush(pl, NULL);
-	while (device_in_flight(pl) || kp_pipeline_busy(pl)) {
-		if (kp_pipeline_wait(pl, NULL) < 0)
-			break;
-	}
-}
-
-/*
- * Whoever closes files or takes a pipeline down is its owner from then on: the thread that was may
- * have ended (fio's io_submit_mode=offload), and nobody else may reap.
- */
-void kp_pipeline_adopt(struct kp_pipeline *pl)
-{
-	__atomic_store_n(&pl->owner, &this_thread, __ATOMIC_RELAXED);
-}
-
-int kp_pipeline_destroy(struct kp_pipeline *pl)
-{
-	int ret;
-
-	kp_pipeline_adopt(pl);
-	/* A pipeline that could not be made has had no I/O, and its device may have no interface. */
-	if (pl->complete)
-		kp_pipeline_drain(pl);
-	while (pl->files)
-		kp_file_close(pl->files);
-	for (unsigned int i = 0; i < pl->nr_stages; i++) {
-		struct kp_stage *stage = pl->stages[i];
-
-		if (stage->initialized && stage->ops->exit)
-			stage->ops->exit(stage);
-		if (pl->device && stage == &pl->device->stage) {
-			pthread_mutex_destroy(&pl->device->lock);
-			pthread_cond_destroy(&pl->device->progress);
-		}
-		free(stage);
-	}
-	if (pl->wake_fd >= 0)
-		close(pl->wake_fd);
-	pthread_mutex_destroy(&pl->lower);
-	ret = pl->error;
-	if (pl->slot)
-		kp_counters_settle(pl->slot);
-	free(pl->own_slot);
-	free(pl->done);
-	free(pl);
-	return ret;
 }

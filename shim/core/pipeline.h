@@ -5,19 +5,12 @@
 
 #include <pthread.h>
 
+#include "bio.h"
 #include "counters.h"
+#include "device.h"
 #include "kpolicy.h"
+#include "owner.h"
 #include "stage.h"
-
-struct kp_device;
-
-/*
- * kp_transfer_fn - a read or write of one piece of memory, as pread(2) and pwrite(2), that goes on
- * after a short system call. Return: bytes transferred, fewer than @len when the file ended, or
- * -errno. Owner.
- */
-typedef ssize_t (*kp_transfer_fn)(struct kp_file *file, void *buffer, size_t len, uint64_t pos,
-				  enum kp_op op);
 
 struct kp_pipeline {
 	struct kp_stage *first;
@@ -31,9 +24,9 @@ struct kp_pipeline {
 	struct kp_limit_options limits;
 	unsigned int depth;
 	bool shared;
-	bool complete;	   /* every stage could be set up */
-	int error;	   /* of what stages did on their own; kp_pipeline_destroy() returns it */
-	const void *owner; /* address of a thread-local variable of the owner */
+	bool complete; /* every stage could be set up */
+	int error;     /* of what stages did on their own; kp_pipeline_destroy() returns it */
+	struct kp_owner owner;
 
 	/* Completed I/Os: a ring that only the owner touches, and a stack for everybody else. */
 	struct kp_io **done;
@@ -43,7 +36,6 @@ struct kp_pipeline {
 	unsigned int outstanding; /* submitted and not handed out */
 	bool uncommitted;	  /* something was submitted since the last kp_commit() */
 	struct kp_io *posted;	  /* atomic */
-	int wake_fd;
 
 	/* Bios that a stage takes up again, in submission context: kp_pipeline_defer(). */
 	struct kp_bio *deferred; /* atomic stack, linked by bio->next */
@@ -65,6 +57,15 @@ struct kp_pipeline {
  */
 int kp_pipeline_create_with(struct kp_pipeline **pl, const struct kp_pipeline_config *config,
 			    unsigned int needs);
+
+/*
+ * kp_bio_set_init - pools for @bios bios, of which @vecs[i] may have a vector of class i.
+ *
+ * A pool that runs out makes the stage wait for its own completions, so sizes decide speed, not
+ * success; each must hold at least what one bio needs.
+ */
+int kp_bio_set_init(struct kp_bio_set *set, struct kp_stage *stage, size_t bios,
+		    const size_t vecs[KP_VEC_CLASSES]);
 
 /*
  * kp_pipeline_flush - flush every stage from @from (NULL: the first) down to the device.
@@ -134,9 +135,15 @@ static inline void kp_pipeline_count(const struct kp_pipeline *pl, uint64_t *cou
 }
 
 /* kp_pipeline_wake - end a wait of the owner. Any thread of its process, when shared. */
-void kp_pipeline_wake(struct kp_pipeline *pl);
+static inline void kp_pipeline_wake(struct kp_pipeline *pl)
+{
+	kp_owner_wake(&pl->owner);
+}
 
-/* kp_pipeline_owned - is the caller the owner? */
-bool kp_pipeline_owned(const struct kp_pipeline *pl);
+/* kp_pipeline_owned - is the caller the owner? Any thread. */
+static inline bool kp_pipeline_owned(const struct kp_pipeline *pl)
+{
+	return kp_owner_is_me(&pl->owner);
+}
 
 #endif

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "core/device.h"
+#include "core/pipeline.h"
 
 void kp_device_account_merged(struct kp_device *device, const struct kp_bio *bio)
 {
@@ -32,8 +33,8 @@ void kp_device_ended_shared(struct kp_device *device, unsigned int nr)
 	pthread_cond_broadcast(&device->progress);
 	kp_device_unlock(device);
 	if (__atomic_load_n(&device->owner_sleeps, __ATOMIC_SEQ_CST) &&
-	    !kp_pipeline_owned(device->stage.pipeline))
-		kp_pipeline_wake(device->stage.pipeline);
+	    !kp_owner_is_me(device->owner))
+		kp_owner_wake(device->owner);
 }
 
 unsigned int kp_request_iov(const struct kp_device *device, const struct kp_bio *bio, uint64_t skip,

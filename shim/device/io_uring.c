@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "core/log.h"
+#include "core/pipeline.h"
 #include "devices.h"
 #include "request.h"
 

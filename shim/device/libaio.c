@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/log.h"
+#include "core/pipeline.h"
 #include "devices.h"
 #include "request.h"
 

@@ -20,6 +20,7 @@
 #include "core/device.h"
 #include "core/futex.h"
 #include "core/log.h"
+#include "core/pipeline.h"
 #include "devices.h"
 
 #define QUEUE_DEPTH	64u /* null_blk's hw_queue_depth */

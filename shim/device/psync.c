@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "core/device.h"
+#include "core/pipeline.h"
 #include "devices.h"
 
 static ssize_t transfer(const struct kp_bio *bio, const struct iovec *iov, unsigned int nr,

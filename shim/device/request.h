@@ -14,6 +14,7 @@
 #include <sys/uio.h>
 
 #include "core/device.h"
+#include "core/pipeline.h"
 #include "core/pool.h"
 
 struct kp_request {
