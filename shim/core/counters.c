@@ -9,6 +9,7 @@
 
 #include "arena.h"
 #include "counters.h"
+#include "new_file.h"
 #include "stage.h"
 
 static const struct kp_counter_desc core_counters[] = {
@@ -426,36 +427,34 @@ static json_t *jobs_json(const struct kp_policy *const *policies, const struct j
 			 values_json(policies, jobs->total, json_object()));
 }
 
-static int write_file(const json_t *json, const char *path)
+static int dump(const json_t *json, FILE *file)
+{
+	errno = 0;
+	if (json_dumpf(json, file, JSON_INDENT(2)) || fputc('\n', file) == EOF || fflush(file))
+		return errno ? -errno : -EIO;
+	return 0;
+}
+
+/* Write to a file that is there already, such as a pipe. */
+static int write_into(const json_t *json, const char *path)
 {
 	FILE *file = fopen(path, "we");
-	int ret = 0;
+	int ret;
 
 	if (!file)
 		return -errno;
-	errno = 0;
-	if (json_dumpf(json, file, JSON_INDENT(2)) || fputc('\n', file) == EOF || fflush(file))
-		ret = errno ? -errno : -EIO;
+	ret = dump(json, file);
 	if (fclose(file) && !ret)
 		ret = -errno;
 	return ret;
 }
 
-/* Write beside the target, then rename: the file is whole or not there. */
-static int write_beside(const json_t *json, const char *target)
+static int write_new(const json_t *json, const char *path)
 {
-	char *temporary;
-	int ret;
+	struct kp_new_file file;
+	int ret = kp_new_file_begin(&file, path);
 
-	if (asprintf(&temporary, "%s.%d.tmp", target, (int)getpid()) < 0)
-		return -ENOMEM;
-	ret = write_file(json, temporary);
-	if (!ret && rename(temporary, target))
-		ret = -errno;
-	if (ret)
-		unlink(temporary);
-	free(temporary);
-	return ret;
+	return ret ? ret : kp_new_file_end(&file, dump(json, file.stream), false);
 }
 
 static int write_whole(const json_t *json, const char *output)
@@ -465,13 +464,13 @@ static int write_whole(const json_t *json, const char *output)
 	int ret;
 
 	if (stat(output, &st))
-		return write_beside(json, output);
+		return write_new(json, output);
 	if (!S_ISREG(st.st_mode)) /* a pipe, /dev/null: nothing to put in its place */
-		return write_file(json, output);
+		return write_into(json, output);
 	target = realpath(output, NULL); /* a link stays one */
 	if (!target)
 		return -errno;
-	ret = write_beside(json, target);
+	ret = write_new(json, target);
 	free(target);
 	return ret;
 }

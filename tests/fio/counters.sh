@@ -111,5 +111,16 @@ equal "the old file after a refused run" "$(cat "$KP_TMP/c")" old
 # shellcheck disable=SC2086
 fio_ok $null --name=one --counters=/dev/null
 [ -c /dev/null ] || fail "/dev/null was replaced"
+
+say "no planted link is followed, under the name with the number of the process or another"
+echo precious >"$KP_TMP/victim"
+# shellcheck disable=SC2086,SC2016
+(cd "$KP_TMP" && sh -c 'ln -s victim "c.$$.tmp" && ln -s victim c.tmp && exec "$@"' plant \
+	$FIO $null --name=one --counters=c) >"$KP_TMP/out" 2>"$KP_TMP/err" ||
+	{ fio_said; fail "fio failed beside planted links"; }
+equal "the file behind the links" "$(cat "$KP_TMP/victim")" precious
+jq -e '.jobs | length == 1' "$KP_TMP/c" >/dev/null || fail "the counters were not written"
+rm -f "$KP_TMP/c.tmp" "$KP_TMP"/c.[0-9]*.tmp
+
 left=$(find "$KP_TMP" -name '*.tmp' ! -name json.tmp ! -name off.tmp)
 [ -z "$left" ] || fail "left: $left"
