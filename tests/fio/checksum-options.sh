@@ -20,7 +20,7 @@ refuse 'kernel=6.2' --kernel=6.2
 refuse 'raid_devices=1.*at least 3' --raid_profile=raid6 --raid_devices=1
 refuse 'read_mirror=2' --mirrors=2 --read_mirror=2
 refuse 'mirror_distance=1000.*multiple of 4096' --mirrors=2 --mirror_distance=1000
-refuse 'behind the first of 2 copies' --mirrors=2
+refuse 'after the end of the first of 2 copies' --mirrors=2
 refuse 'sums=b.sums: policy=none' --sums=b.sums --policy=none
 refuse 'mirrors=2: policy=none' --mirrors=2 --policy=none
 refuse 'sums=.*null device' --sums=b.sums --backend=null

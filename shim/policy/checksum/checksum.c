@@ -1,77 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The checksum policy (P4): who computes the CRC32C sums of a btrfs direct write, the task that
- * submits it or a worker.
+ * The checksum policy (P4): the CRC32C sums of a btrfs direct write are computed by the task that
+ * submits it, or by workers.
  *
- * eaf25d933e64 (2.6.35) gave the sums of every direct write to workers. 1ae399382512 computes
- * those of a write that is mapped in one piece inline, since the hand-over costs more than small
- * sums do; on the single profile that caught large writes too. A patch of 2015 sent those of
- * 64 KiB and more to the workers again. Since 6.5 a fast checksum, or REQ_SYNC, decides.
+ * eaf25d933e64 (2.6.35) gave the sums of every direct write to workers. 1ae399382512 computes the
+ * sums inline when the write is mapped in one piece, because handing a small write over costs more
+ * than its sums. On the single profile this applied to large writes too. A patch of 2015 sent writes
+ * of 64 KiB and more to the workers again. Since 6.5, sums are computed inline when the checksum is
+ * fast or the bio is REQ_SYNC.
  */
 #include <stdlib.h>
 
 #include "checksum.h"
-
-/* ---- the decision -------------------------------------------------------------------------- */
-
-static bool is_raid56(enum kp_raid_profile profile)
-{
-	return profile == KP_RAID_RAID5 || profile == KP_RAID_RAID6;
-}
-
-/* __btrfs_map_block() of 3.19 */
-uint64_t kp_checksum_piece(enum kp_raid_profile profile, unsigned int devices, uint64_t pos,
-			   bool write)
-{
-	uint64_t stripes = KP_CSUM_STRIPE;
-
-	if (profile == KP_RAID_SINGLE)
-		return KP_CSUM_CHUNK - pos % KP_CSUM_CHUNK;
-	if (!is_raid56(profile) || !write)
-		return KP_CSUM_STRIPE - pos % KP_CSUM_STRIPE;
-	stripes *= devices - (profile == KP_RAID_RAID6 ? 2 : 1);
-	return stripes - pos % stripes;
-}
-
-static bool async_never(const struct kp_csum_decision *d)
-{
-	(void)d;
-	return false;
-}
-
-static bool async_always(const struct kp_csum_decision *d)
-{
-	(void)d;
-	return true;
-}
-
-/* btrfs_submit_direct_hook() of 3.19: full stripes are hard to collect from workers */
-static bool async_pieces(const struct kp_csum_decision *d)
-{
-	return !d->whole && !is_raid56(d->profile);
-}
-
-static bool async_large(const struct kp_csum_decision *d)
-{
-	if (d->whole && d->profile == KP_RAID_SINGLE)
-		return d->size >= d->threshold;
-	return async_pieces(d);
-}
-
-/* should_async_write() of 6.12; its knob passes over the fast checksum, not over REQ_SYNC */
-static bool async_slow(const struct kp_csum_decision *d)
-{
-	if (d->offload == KP_OFFLOAD_CSUM_OFF)
-		return false;
-	if (d->offload == KP_OFFLOAD_CSUM_AUTO && d->fast)
-		return false;
-	return !d->req_sync;
-}
-
-bool kp_checksum_async(const struct kp_variant *variant, const struct kp_csum_decision *decision)
-{
-	return kp_container_of(variant, struct checksum_row, variant)->async(decision);
-}
+#include "file.h"
+#include "io.h"
 
 /* ---- the table ----------------------------------------------------------------------------- */
 
@@ -87,7 +29,7 @@ static const struct checksum_row rows[] = {
 			.summary = "workers compute the sums of every direct write",
 			.omits = "the worker per device that submitted; " OMITS_QUEUES,
 		},
-		.async = async_always,
+		.async = checksum_async_always,
 		.sync_writers = true,
 		.bad_fill = 1,
 	},
@@ -101,7 +43,7 @@ static const struct checksum_row rows[] = {
 			.omits = "up to 5.3 the worker per device that submitted; a stored sum of 0 that "
 				 "3.19 takes for any; " OMITS_QUEUES,
 		},
-		.async = async_pieces,
+		.async = checksum_async_pieces,
 		.sync_writers = true,
 		.bad_fill = 1,
 	},
@@ -112,7 +54,7 @@ static const struct checksum_row rows[] = {
 			.summary = "as unsplit_inline, but workers from 64 KiB on in the single profile",
 			.omits = "the worker per device that submitted; " OMITS_QUEUES,
 		},
-		.async = async_large,
+		.async = checksum_async_large,
 		.sync_writers = true,
 		.bad_fill = 1,
 	},
@@ -125,7 +67,7 @@ static const struct checksum_row rows[] = {
 			.summary = "inline when the checksum is fast or the bio REQ_SYNC, as all direct I/O is",
 			.omits = "zoned metadata; " OMITS_QUEUES,
 		},
-		.async = async_slow,
+		.async = checksum_async_slow,
 	},
 	{
 		.variant = {
@@ -133,7 +75,7 @@ static const struct checksum_row rows[] = {
 			.commit = "no kernel's",
 			.summary = "the submitting task computes all sums",
 		},
-		.async = async_never,
+		.async = checksum_async_never,
 	},
 	{
 		.variant = {
@@ -141,9 +83,14 @@ static const struct checksum_row rows[] = {
 			.commit = "no kernel's",
 			.summary = "workers compute all sums, whatever would cancel it",
 		},
-		.async = async_always,
+		.async = checksum_async_always,
 	},
 };
+
+bool kp_checksum_async(const struct kp_variant *variant, const struct kp_csum_decision *decision)
+{
+	return kp_container_of(variant, struct checksum_row, variant)->async(decision);
+}
 
 /* ---- the stage ----------------------------------------------------------------------------- */
 
@@ -172,7 +119,7 @@ static bool is_fast(const struct kp_checksum_options *options)
 	return !options->generic && kp_crc32c_accelerated();
 }
 
-/* Could this configuration ever hand a write to the workers? */
+/* Can this configuration ever hand a write to the workers? */
 static bool ever_async(const struct kp_stage_config *config)
 {
 	const struct kp_checksum_options *options = options_of(config);
@@ -196,7 +143,7 @@ static unsigned int checksum_needs(const struct kp_stage_config *config)
 	return ever_async(config) ? KP_NEEDS_SHARED : 0;
 }
 
-/* What policy=none writes would leave the sums of FILE, and the other copies, behind. */
+/* With policy=none, writes would not update the sums of FILE, and would miss the other copies. */
 static int check_none(const struct kp_checksum_options *o, char *why, size_t why_size)
 {
 	if (o->sums) {
@@ -221,9 +168,8 @@ static int check_options(const void *options, const struct kp_variant *variant, 
 	if (!variant)
 		return check_none(o, why, why_size);
 	if (devices < least[o->raid_profile]) {
-		snprintf(why, why_size,
-			 "raid_devices=%u: too few for the profile, give at least %u", devices,
-			 least[o->raid_profile]);
+		snprintf(why, why_size, "raid_devices=%u: the profile needs more, give at least %u",
+			 devices, least[o->raid_profile]);
 		return -EINVAL;
 	}
 	if (o->mirrors > KP_CSUM_MAX_MIRRORS) {
@@ -232,7 +178,7 @@ static int check_options(const void *options, const struct kp_variant *variant, 
 		return -EINVAL;
 	}
 	if (o->read_mirror && o->read_mirror >= o->mirrors) {
-		snprintf(why, why_size, "read_mirror=%u: there are mirrors=%u, counted from 0",
+		snprintf(why, why_size, "read_mirror=%u: mirrors=%u are counted from 0, give less",
 			 o->read_mirror, kp_max(o->mirrors, 1u));
 		return -EINVAL;
 	}
@@ -293,7 +239,7 @@ static int init_queue(struct checksum *cs, struct kp_work_queue *queue, bool *ha
 
 	*has = !ret;
 	if (ret)
-		kp_log("checksum: no workers: %s", strerror(-ret));
+		kp_log("checksum: the workers cannot be started: %s", strerror(-ret));
 	return ret;
 }
 
@@ -333,7 +279,7 @@ static int checksum_init(struct kp_stage *stage, const struct kp_stage_config *c
 	cs->options = *options_of(config);
 	cs->pending_tail = &cs->pending;
 	set_defaults(cs);
-	/* Stages above make bios of up to 1 MiB whatever the application's size. */
+	/* Stages above us make bios of up to 1 MiB, whatever the size of the application's I/O. */
 	cs->max_size =
 		kp_round_up(kp_max(pipeline->max_io_size, (uint64_t)KP_CSUM_BIO), KP_CSUM_SECTOR) +
 		2 * KP_CSUM_SECTOR;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Sums by sector: a directory of chunks, each 64 GiB of the file in address space that costs
- * nothing until it is touched.
+ * A directory of chunks, each of which has the sums of 64 GiB of the file. A chunk is address space
+ * that uses no memory until it is touched.
  *
- * Even a read would make a page of it, so a byte for every page of bits says whether that page was
- * ever written. Beyond it only pages that hold something are looked at.
+ * Even a read of the arena allocates a page. Therefore a byte for each page of bits tells whether that
+ * page was ever written, and only such pages are read.
  */
 #include "csum_tree.h"
 
@@ -35,14 +35,14 @@ static struct csum_chunk *make_chunk(struct kp_csum_tree *tree, uint64_t sector)
 	fresh = kp_arena_alloc(tree->arena, sizeof(*fresh));
 	if (!fresh)
 		return NULL;
-	/* Two jobs may meet here; the loser's address space is never touched. */
+	/* Another job may have been faster: then our chunk stays unused, and costs no memory. */
 	if (__atomic_compare_exchange_n(&tree->chunks[sector / CHUNK_SECTORS], &chunk, fresh, false,
 					__ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
 		return fresh;
 	return chunk;
 }
 
-/* struct span - the part of a range of sectors that lies in one word of bits. */
+/* struct span - the part of a range of sectors that is in one word of bits. */
 struct span {
 	unsigned int word, first, nr;
 	uint64_t mask;
@@ -82,7 +82,7 @@ int kp_csum_tree_set(struct kp_csum_tree *tree, uint64_t sector, const uint32_t 
 		memcpy(&chunk->sums[span.first], sums, span.nr * sizeof(*sums));
 		mark_touched(chunk, &span);
 		bits = &chunk->bits[span.word];
-		/* The word is shared with sectors that others write. */
+		/* Other jobs may write sectors of the same word. */
 		if ((__atomic_load_n(bits, __ATOMIC_RELAXED) & span.mask) != span.mask)
 			__atomic_fetch_or(bits, span.mask, __ATOMIC_RELEASE);
 		sector += span.nr;
@@ -92,7 +92,7 @@ int kp_csum_tree_set(struct kp_csum_tree *tree, uint64_t sector, const uint32_t 
 	return 0;
 }
 
-/* The bits of a span, moved down to bit 0. */
+/* The bits of a span, shifted down to bit 0. */
 static uint64_t span_bits(const struct csum_chunk *chunk, const struct span *span)
 {
 	if (!chunk || !touched(chunk, span))
@@ -143,7 +143,7 @@ void kp_csum_tree_clear(struct kp_csum_tree *tree, uint64_t sector, uint64_t nr)
 	}
 }
 
-/* The first sector from @sector on that has a sum, MAX_CHUNKS * CHUNK_SECTORS if none. */
+/* The first sector from @sector on that has a sum; MAX_CHUNKS * CHUNK_SECTORS if there is none. */
 static uint64_t first_set(const struct kp_csum_tree *tree, uint64_t sector)
 {
 	uint64_t end = (uint64_t)MAX_CHUNKS * CHUNK_SECTORS;

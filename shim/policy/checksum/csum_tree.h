@@ -2,10 +2,10 @@
 /*
  * The sums of one file, in the arena, shared by all jobs. Stands for the checksum tree of btrfs.
  *
- * Four bytes per sector of 4 KiB, and a bit that says whether the sector has a sum at all: one
- * that was never written has none, like a hole, and is not verified. Memory is used by the page,
- * that is by 4 MiB of the file, as it is touched. No lock: who writes sums holds the range that
- * they are of (ordered_range.h).
+ * There are four bytes for each sector of 4 KiB, and a bit that tells whether the sector has a sum. A
+ * sector that was never written has none, like a hole, and is not verified. A page of sums covers
+ * 4 MiB of the file, and uses memory once it is touched. There is no lock: whoever changes sums holds
+ * the range of their sectors (ordered_range.h).
  */
 #ifndef KP_CSUM_TREE_H
 #define KP_CSUM_TREE_H
@@ -16,39 +16,40 @@
 
 struct csum_chunk;
 
-/* struct kp_csum_tree - in the arena, zeroed but for 'arena', where it gets its chunks. */
+/* struct kp_csum_tree - in the arena, zeroed except for 'arena', which chunks are allocated from. */
 struct kp_csum_tree {
 	struct kp_arena *arena;
 	struct csum_chunk *chunks[KP_CSUM_TREE_CHUNKS]; /* atomic */
 };
 
-/* kp_csum_tree_set - enter @nr sums from @sector on. Return: 0 or -ENOMEM. Any thread. */
+/* kp_csum_tree_set - store the sums of @nr sectors from @sector on. Any thread. 0 or -ENOMEM. */
 int kp_csum_tree_set(struct kp_csum_tree *tree, uint64_t sector, const uint32_t *sums,
 		     unsigned int nr);
 
 /**
  * kp_csum_tree_lookup - read the sums of @nr sectors from @sector on.
- * @sums: receives the sums; the value of a sector without one is undefined.
- * @have: a bit for each sector that has one; (@nr + 63) / 64 words.
+ * @sums: receives the sums; the entry of a sector without a sum is undefined.
+ * @have: receives a bit for each sector that has a sum; (@nr + 63) / 64 words.
  *
- * Return: how many have one. Any thread.
+ * Any thread. Return: how many sectors have a sum.
  */
 unsigned int kp_csum_tree_lookup(const struct kp_csum_tree *tree, uint64_t sector, uint32_t *sums,
 				 uint64_t *have, unsigned int nr);
 
-/* kp_csum_tree_clear - @nr sectors from @sector on have no sum any more. Any thread. */
+/* kp_csum_tree_clear - remove the sums of @nr sectors from @sector on. Any thread. */
 void kp_csum_tree_clear(struct kp_csum_tree *tree, uint64_t sector, uint64_t nr);
 
 /**
- * kp_csum_tree_next - the next run of sectors with sums.
- * @sector: where to begin; receives where the run begins.
+ * kp_csum_tree_next - find the next run of sectors that have sums.
+ * @sector: where to start looking; receives the start of the run.
  * @sums: receives the sums, at most @max.
  *
- * Return: sums in the run, 0 at the end. Any thread.
+ * Any thread. Return: how many sums the run has; 0 when there is no further run.
  */
 unsigned int kp_csum_tree_next(const struct kp_csum_tree *tree, uint64_t *sector, uint32_t *sums,
 			       unsigned int max);
 
+/* kp_csum_has - bit @i of what kp_csum_tree_lookup() found. */
 static inline bool kp_csum_has(const uint64_t *have, unsigned int i)
 {
 	return have[i / 64] >> i % 64 & 1;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Files of the checksum policy: what jobs share about one, and sums=FILE, which keeps its sums
- * across runs.
+ * Files of the checksum policy: the state that jobs share about one, and sums=FILE, which keeps the
+ * sums across runs.
  *
- * While a run that writes goes on, FILE is away: a run that ends by a crash leaves none, since its
- * sums would be older than the data. It comes back, whole, when the last job has ended.
+ * A run that writes removes FILE first, and writes it again, whole, after the last job has ended. A
+ * run that crashes therefore leaves no FILE, whose sums would be older than the data.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -12,13 +12,18 @@
 #include <unistd.h>
 
 #include "core/arena.h"
+#include "core/new_file.h"
 #include "core/robust.h"
 #include "checksum.h"
+#include "file.h"
 
 #define MAGIC	"KPSUMS1"
 #define RUN_MAX 65536u /* sums in one run of the file */
 
-/* The file: this, runs of { first sector, sums, the sums }, a run of none, a CRC32C of it all. */
+/*
+ * The format: this header; runs of { first sector, number of sums, the sums }; a run without sums; the
+ * CRC32C of all that.
+ */
 struct sums_header {
 	char magic[8];
 	struct kp_file_key key;
@@ -55,7 +60,7 @@ static bool get(struct stream *in, void *data, size_t len)
 	return true;
 }
 
-/* One run. NULL or what is wrong; *nr: sums that it had, 0 for the last. */
+/* Read one run. *nr: how many sums it had; 0 for the last. Return: NULL, or what is wrong. */
 static const char *get_run(struct stream *in, struct kp_csum_tree *tree, uint64_t sectors,
 			   uint32_t *sums, uint64_t *nr)
 {
@@ -71,7 +76,7 @@ static const char *get_run(struct stream *in, struct kp_csum_tree *tree, uint64_
 	return kp_csum_tree_set(tree, run.sector, sums, run.nr) ? "no memory" : NULL;
 }
 
-/* Enter the runs into @tree. NULL or what is wrong. */
+/* Read all runs into @tree. Return: NULL, or what is wrong. */
 static const char *get_runs(struct stream *in, struct kp_csum_tree *tree, uint64_t size)
 {
 	uint64_t sectors = kp_round_up(size, KP_CSUM_SECTOR) / KP_CSUM_SECTOR;
@@ -117,7 +122,7 @@ static const char *get_all(struct stream *in, struct checksum_shared *shared)
 	return stored == kp_csum_final(crc) ? NULL : "corrupt";
 }
 
-/* Can a file be made beside @path? NULL or what is wrong. */
+/* Can a file be made in the folder of @path? Return: NULL, or what is wrong. */
 static const char *check_folder(const char *path)
 {
 	char folder[4096];
@@ -126,7 +131,7 @@ static const char *check_folder(const char *path)
 	return access(folder, W_OK) ? strerror(errno) : NULL;
 }
 
-/* A file that is not there is one that will be. What is wrong with one is said once, by who finds. */
+/* A file that does not exist is fine: the run makes it. The first job logs what is wrong with one. */
 static int load(struct checksum_shared *shared)
 {
 	struct stream in = { .crc = ~0u };
@@ -185,7 +190,7 @@ static bool put_all(struct stream *out, const struct checksum_shared *shared, ui
 	return put(out, &stored, sizeof(stored));
 }
 
-/* The name is durable when its folder is. */
+/* Make a name durable that was added to a folder, or removed from it. */
 static int sync_folder(const char *path)
 {
 	char folder[4096];
@@ -203,22 +208,16 @@ static int sync_folder(const char *path)
 static int write_whole(const struct checksum_shared *shared, uint64_t size)
 {
 	struct stream out = { .crc = ~0u };
-	char temporary[sizeof(shared->sums) + 32];
-	int ret = 0;
+	struct kp_new_file file;
+	int ret = kp_new_file_begin(&file, shared->sums);
 
-	snprintf(temporary, sizeof(temporary), "%s.%d.tmp", shared->sums, (int)getpid());
-	out.file = fopen(temporary, "we");
-	if (!out.file)
-		return -errno;
-	errno = 0;
-	if (!put_all(&out, shared, size) || fflush(out.file) || fsync(fileno(out.file)))
-		ret = errno ? -errno : -EIO;
-	if (fclose(out.file) && !ret)
-		ret = -errno;
-	if (!ret && rename(temporary, shared->sums))
-		ret = -errno;
 	if (ret)
-		unlink(temporary);
+		return ret;
+	out.file = file.stream;
+	errno = 0;
+	if (!put_all(&out, shared, size))
+		ret = errno ? -errno : -EIO;
+	ret = kp_new_file_end(&file, ret, true);
 	return ret ? ret : sync_folder(shared->sums);
 }
 
@@ -227,7 +226,7 @@ static void forget(void *arg, uint64_t start, uint64_t end)
 	kp_csum_tree_clear(arg, start / KP_CSUM_SECTOR, (end - start) / KP_CSUM_SECTOR);
 }
 
-/* Sums must never be newer than the data, whenever the power goes. Takes note of its size. */
+/* Write the data back before its sums, so that no power cut leaves sums newer than data. Sets size. */
 static int sync_data(struct checksum_shared *shared)
 {
 	int fd = open(shared->path, O_RDONLY | O_CLOEXEC);
@@ -252,7 +251,7 @@ static void save(void *object, void *arg)
 	(void)arg;
 	if (!shared->sums[0] || !shared->writes)
 		return;
-	/* A job that was killed may have left data that its sums do not tell of. */
+	/* A job that was killed may have written data without storing the sums. */
 	kp_range_leftover(&shared->ranges, forget, &shared->tree);
 	ret = sync_data(shared);
 	if (!ret)
@@ -269,14 +268,14 @@ void checksum_finish(struct kp_arena *arena)
 
 /* ---- files --------------------------------------------------------------------------------- */
 
-/* What a new struct checksum_shared is made from. */
+/* The arguments of init_shared(). */
 struct opening {
 	struct checksum *cs;
 	struct kp_file *file;
 	char sums[256];
 };
 
-/* sums=FOLDER stands for FOLDER/NAME.sums */
+/* Set opening->sums. sums=FOLDER stands for FOLDER/NAME.sums. */
 static int name_sums(struct opening *opening)
 {
 	const char *sums = opening->cs->options.sums;
@@ -287,8 +286,7 @@ static int name_sums(struct opening *opening)
 	if (!sums)
 		return 0;
 	if (opening->file->fd < 0) {
-		kp_log("sums=%s: the null device keeps nothing beyond the run, leave sums= out",
-		       sums);
+		kp_log("sums=%s: the null device keeps nothing beyond the run, drop sums=", sums);
 		return -EINVAL;
 	}
 	base = base ? base + 1 : opening->file->path;
@@ -303,7 +301,7 @@ static int name_sums(struct opening *opening)
 	return -ENAMETOOLONG;
 }
 
-/* The first job that opens the file; others wait for it. */
+/* The first job that opens the file comes here; other jobs wait for it. */
 static int init_shared(void *object, void *arg)
 {
 	struct checksum_shared *shared = object;
@@ -337,7 +335,7 @@ static int get_shared(struct opening *opening, struct checksum_shared **shared)
 		return ret;
 	*shared = object;
 	if (strcmp((*shared)->sums, opening->sums)) {
-		kp_log("sums=%s: another job keeps those of %s in sums=%s, give the same",
+		kp_log("sums=%s: another job keeps the sums of %s in sums=%s, give the same",
 		       opening->sums, opening->file->path, (*shared)->sums);
 		return -EINVAL;
 	}
@@ -345,8 +343,8 @@ static int get_shared(struct opening *opening, struct checksum_shared **shared)
 }
 
 /*
- * Before anybody can write: FILE goes, and its name is gone for good. Else it could be back after a
- * power cut, beside data that is newer.
+ * Remove FILE before any job can write, and make the removal durable. Otherwise FILE could be there
+ * again after a power cut, with data that is newer.
  */
 static int drop_sums(struct checksum_shared *shared)
 {
@@ -354,7 +352,7 @@ static int drop_sums(struct checksum_shared *shared)
 
 	kp_robust_lock(&shared->lock);
 	if (!shared->writes && shared->sums[0]) {
-		/* Also when it is gone already: a run that crashed may not have come to the folder. */
+		/* Sync also when FILE is gone: a run that crashed may have removed it without a sync. */
 		if (unlink(shared->sums) && errno != ENOENT)
 			ret = -errno;
 		else

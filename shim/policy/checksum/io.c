@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The path of an I/O through the checksum stage: take its range, cut it where the file system
- * maps it in pieces, compute or look up the sums, hand it on; when it ended enter or compare the
- * sums, give the range back. Stands for btrfs_submit_direct_hook() and btrfs_endio_direct_*().
+ * The path of an I/O through the checksum stage. On the way down it takes its range, is cut where the
+ * file system maps it in pieces, and has its sums computed or looked up. At completion its sums are
+ * stored or compared, and the range is released. Stands for btrfs_submit_direct_hook() and
+ * btrfs_endio_direct_*().
  */
-#include "checksum.h"
+#include "io.h"
 
-#define AGAIN KP_NR_OPS /* op of csum_io's 'again': no I/O of anybody */
+#include "file.h"
+#include "mirror.h"
+
+#define AGAIN KP_NR_OPS /* op of csum_io.again, which is no bio of an application */
 
 struct csum_work {
 	struct kp_work work;
-	struct kp_pool *pool; /* the I/O may be over when it goes back there */
+	struct kp_pool *pool; /* not found through 'io', which may have ended before work_free() */
 	struct csum_io *io;
 	struct kp_bio *bio;
 };
@@ -23,12 +27,6 @@ static struct checksum *checksum_of(struct kp_stage *stage)
 static struct checksum_file *file_of(const struct checksum *cs, const struct kp_file *file)
 {
 	return file->stage_data[cs->stage.index];
-}
-
-/* What carries the sectors: the bio itself, or the one made for whole sectors. */
-static struct kp_bio *carrier(const struct csum_io *io)
-{
-	return io->shadow ? io->shadow : io->bio;
 }
 
 static uint64_t first_sector(const struct csum_io *io)
@@ -49,7 +47,7 @@ static void *get_wait(struct checksum *cs, struct kp_pool *pool)
 	return object;
 }
 
-/* Where the parts of an object that do not change are. */
+/* Set what does not change from I/O to I/O. */
 static void set_once(struct checksum *cs, struct csum_io *io)
 {
 	size_t words = (cs->max_size / KP_CSUM_SECTOR + 63) / 64;
@@ -102,7 +100,7 @@ static uint32_t *sync_writers_of(struct csum_io *io)
 	return &io->file->shared->sync_writers[io->cs->owner.id];
 }
 
-/* An O_SYNC write or an fsync begins: others look at it while it runs. */
+/* An O_SYNC write or an fsync begins. While it runs, other writes see it in sync_writers. */
 static void begin_sync(struct csum_io *io)
 {
 	uint32_t *last = &io->file->shared->last_sync_writer;
@@ -122,8 +120,8 @@ static void end_sync(struct csum_io *io)
 	__atomic_fetch_sub(sync_writers_of(io), 1, __ATOMIC_RELAXED);
 }
 
-/* A job that was killed counts no more. Ids of the dead are not handed out again. */
-static bool bury_sync_writer(struct checksum *cs, struct checksum_shared *shared, uint32_t id)
+/* Drop the count of a job that was killed. Its id is not handed out again. */
+static bool reap_sync_writer(struct checksum *cs, struct checksum_shared *shared, uint32_t id)
 {
 	uint64_t now = kp_now_ns();
 
@@ -143,15 +141,15 @@ static bool has_sync_writers(struct checksum *cs, struct checksum_shared *shared
 
 	for (uint32_t id = 1; id <= last; id++) {
 		if (__atomic_load_n(&shared->sync_writers[id], __ATOMIC_RELAXED) &&
-		    !bury_sync_writer(cs, shared, id))
+		    !reap_sync_writer(cs, shared, id))
 			return true;
 	}
 	return false;
 }
 
-/* ---- completion; any thread ---------------------------------------------------------------- */
+/* ---- completion, on any thread ---------------------------------------------------------------- */
 
-/* The result of the sectors is that of the bio, for the part of them that it covers. */
+/* Copy the result of the whole sectors to the bio, for the part that the bio covers. */
 static void take_result(struct csum_io *io)
 {
 	struct kp_bio *bio = io->bio, *shadow = io->shadow;
@@ -165,7 +163,7 @@ static void take_result(struct csum_io *io)
 	bio->resid = io->original.size - moved;
 }
 
-void checksum_finish_io(struct csum_io *io)
+static void finish_io(struct csum_io *io)
 {
 	struct kp_bio *bio = io->bio;
 
@@ -180,14 +178,14 @@ void checksum_finish_io(struct csum_io *io)
 	kp_bio_endio(bio);
 }
 
-/* It never got as far as the device: no sum has changed. */
+/* End an I/O that did not reach the device, so that no sum has changed. */
 static void fail_early(struct csum_io *io, int error)
 {
 	kp_bio_error(io->bio, error);
-	checksum_finish_io(io);
+	finish_io(io);
 }
 
-/* What a sector holds is not known any more. */
+/* Drop the sums of sectors whose contents are unknown now. */
 static void lose(struct checksum *cs, struct checksum_file *cf, uint64_t sector, uint64_t nr)
 {
 	kp_csum_tree_clear(&cf->shared->tree, sector, nr);
@@ -206,7 +204,7 @@ static void write_ended(struct csum_io *io)
 {
 	int ret;
 
-	if (carrier(io)->status || carrier(io)->resid) {
+	if (checksum_carrier(io)->status || checksum_carrier(io)->resid) {
 		lose(io->cs, io->file, first_sector(io), io->nr);
 		return;
 	}
@@ -215,7 +213,7 @@ static void write_ended(struct csum_io *io)
 		kp_bio_error(io->bio, ret);
 }
 
-/* Compare 64 sectors from @first on, as far as @iter goes. Return: how many are bad. */
+/* Compare up to 64 sectors from @first on, to the end of @iter. Return: how many are bad. */
 static unsigned int compare(struct csum_io *io, unsigned int first, struct kp_iter *iter)
 {
 	uint32_t found[64];
@@ -245,7 +243,7 @@ static unsigned int verify(struct csum_io *io)
 	struct kp_iter iter = io->iter;
 	unsigned int bad = 0;
 
-	iter.size -= carrier(io)->resid;
+	iter.size -= checksum_carrier(io)->resid;
 	for (unsigned int i = 0; iter.size; i += 64) {
 		uint64_t step = kp_min(iter.size, 64ull * KP_CSUM_SECTOR);
 
@@ -266,18 +264,20 @@ static void read_ended(struct csum_io *io)
 	struct checksum *cs = io->cs;
 	unsigned int bad = 0;
 
-	if (!carrier(io)->status) {
+	if (!checksum_carrier(io)->status) {
 		bad = io->verify ? verify(io) : 0;
 	} else if (cs->options.mirrors > 1) {
 		bad = io->nr;
 		memset(io->bad, 0xff, (io->nr + 63) / 64 * sizeof(*io->bad));
 	}
-	if (!bad)
-		checksum_finish_io(io);
-	else if (cs->options.mirrors > 1)
+	if (bad && cs->options.mirrors > 1) {
+		/* The owner repairs it: repairing waits for I/O. */
 		kp_pipeline_defer(cs->stage.pipeline, &cs->stage, &io->again);
-	else
+		return;
+	}
+	if (bad)
 		checksum_repair(io);
+	finish_io(io);
 }
 
 static void io_ended(struct kp_bio *bio)
@@ -295,11 +295,11 @@ static void io_ended(struct kp_bio *bio)
 		kp_csum_tree_clear(&io->file->shared->tree, first_sector(io), io->nr);
 		break;
 	}
-	checksum_finish_io(io);
+	finish_io(io);
 }
 
-/* From here on the bio's end is ours first. */
-static void hook(struct csum_io *io, struct kp_bio *bio)
+/* Interpose our end_io. */
+static void interpose(struct csum_io *io, struct kp_bio *bio)
 {
 	bio->end_io = io_ended;
 	bio->private = io;
@@ -307,7 +307,7 @@ static void hook(struct csum_io *io, struct kp_bio *bio)
 
 /* ---- sums of writes ------------------------------------------------------------------------ */
 
-/* btrfs_csum_one_bio(). Return: how many. */
+/* btrfs_csum_one_bio(). Return: how many sums there are. */
 static unsigned int compute_sums(struct csum_io *io, const struct kp_bio *bio)
 {
 	uint64_t at = bio->iter.pos - io->iter.pos;
@@ -341,8 +341,8 @@ static void work_done(struct kp_work *work)
 	struct csum_work *w = kp_container_of(work, struct csum_work, work);
 	struct checksum *cs = w->io->cs;
 
-	checksum_submit_below(cs, w->bio);
-	/* A worker has no plug: what stands below and holds it lets it go. */
+	checksum_submit_lower(cs, w->bio);
+	/* A worker has no plug: flush the stages below us that hold bios back. */
 	if (cs->stage.next->next)
 		work_idle(cs);
 }
@@ -377,7 +377,7 @@ static void queue_work(struct checksum *cs, struct csum_io *io, struct kp_bio *b
 	kp_work_queue(req_sync || !cs->has_normal ? &cs->high : &cs->normal, &w->work);
 }
 
-/* A piece of a write; @whole and @size are of what it is a piece of. */
+/* Submit a piece of a write. @size: of the whole write. @whole: it is mapped in one piece. */
 static void submit_write(struct csum_io *io, struct kp_bio *bio, bool whole, uint64_t size)
 {
 	struct checksum *cs = io->cs;
@@ -402,7 +402,7 @@ static void submit_write(struct csum_io *io, struct kp_bio *bio, bool whole, uin
 	}
 	kp_count(&cs->stage.counters[CSUM_BIOS_INLINE], 1);
 	kp_count(&cs->stage.counters[CSUM_SUMS_INLINE], compute_sums(io, bio));
-	checksum_submit_below(cs, bio);
+	checksum_submit_lower(cs, bio);
 }
 
 /* ---- pieces -------------------------------------------------------------------------------- */
@@ -412,7 +412,7 @@ static void submit_piece(struct csum_io *io, struct kp_bio *bio, bool whole, uin
 	if (bio->op == KP_OP_WRITE)
 		submit_write(io, bio, whole, size);
 	else
-		checksum_submit_below(io->cs, bio);
+		checksum_submit_lower(io->cs, bio);
 }
 
 static uint64_t piece_at(const struct checksum *cs, uint64_t pos, bool write)
@@ -420,7 +420,10 @@ static uint64_t piece_at(const struct checksum *cs, uint64_t pos, bool write)
 	return kp_checksum_piece(cs->options.raid_profile, cs->options.raid_devices, pos, write);
 }
 
-/* btrfs_submit_direct_hook(): children of @top, for one bio of direct I/O of @size bytes. */
+/*
+ * btrfs_submit_direct_hook(): submit the next @size bytes of @top, which are one bio of direct I/O, in
+ * the pieces that the file system maps.
+ */
 static bool submit_cut(struct csum_io *io, struct kp_bio *top, struct kp_iter *iter, uint64_t size)
 {
 	struct checksum *cs = io->cs;
@@ -452,17 +455,17 @@ static bool submit_cut(struct csum_io *io, struct kp_bio *top, struct kp_iter *i
 
 static void submit_pieces(struct csum_io *io)
 {
-	struct kp_bio *top = carrier(io);
+	struct kp_bio *top = checksum_carrier(io);
 	struct kp_iter iter = top->iter;
 
-	hook(io, top);
+	interpose(io, top);
 	io->carried_end = iter.pos + iter.size;
 	if (iter.size <= KP_CSUM_BIO &&
 	    piece_at(io->cs, iter.pos, top->op == KP_OP_WRITE) >= iter.size) {
 		submit_piece(io, top, true, iter.size);
 		return;
 	}
-	/* It is the last reference itself: it ends when its pieces have. */
+	/* Its own reference is dropped below: it ends when all its pieces have ended. */
 	top->flags |= KP_BIO_CHAIN;
 	top->remaining = 1;
 	while (iter.size && submit_cut(io, top, &iter, kp_min(iter.size, (uint64_t)KP_CSUM_BIO)))
@@ -477,7 +480,7 @@ static bool aligned(const struct csum_io *io)
 	return !((io->original.pos | io->original.size) % KP_CSUM_SECTOR);
 }
 
-/* A bio whose memory is @head bytes of the edge, the I/O's own, and @tail bytes from @at on. */
+/* Make a bio of whole sectors: @head bytes of the edge, the I/O's memory, @tail bytes from @at on. */
 static int make_shadow(struct csum_io *io, size_t head, const char *at, size_t tail)
 {
 	struct checksum *cs = io->cs;
@@ -516,7 +519,7 @@ static int get_edge(struct csum_io *io)
 	return io->edge ? 0 : -ENOMEM;
 }
 
-/* A read of whole sectors around the one that was asked for. */
+/* Read the whole sectors that the I/O touches. */
 static int widen_read(struct csum_io *io)
 {
 	uint64_t end = io->original.pos + io->original.size;
@@ -528,7 +531,7 @@ static int widen_read(struct csum_io *io)
 			   io->iter.pos + io->iter.size - end);
 }
 
-/* What a sector of the I/O held before. @got: bytes up to the end of the file. */
+/* Read what sector @i of the I/O held before. @got: bytes up to the end of the file. */
 static int read_old(struct csum_io *io, unsigned int i, char *data, size_t *got)
 {
 	struct checksum *cs = io->cs;
@@ -543,8 +546,8 @@ static int read_old(struct csum_io *io, unsigned int i, char *data, size_t *got)
 }
 
 /*
- * Read, modify, write: the sectors at both ends are read in place, as a buffered write would, and
- * written whole. What lies behind the end of the file stays there.
+ * Read, modify, write: the sectors at both ends are read first, as a buffered write does, and then
+ * written whole. The file does not become longer than the write makes it.
  */
 static int widen_write(struct csum_io *io)
 {
@@ -574,22 +577,11 @@ static int widen_write(struct csum_io *io)
 
 /* ---- submission ---------------------------------------------------------------------------- */
 
-/* Said once per file and run. */
-static void tell_no_data(struct csum_io *io)
-{
-	if (!__atomic_exchange_n(&io->file->shared->told_no_data, true, __ATOMIC_RELAXED))
-		kp_log("checksum: %s: the null device keeps no data: sums of reads are computed, "
-		       "not judged; null_memory_backed=1 verifies",
-		       io->bio->file->path);
-}
-
 static void start_read(struct csum_io *io)
 {
 	int ret = 0;
 
-	if (io->file->no_data)
-		tell_no_data(io);
-	/* All of it: what lies behind a short read is not compared. */
+	/* All words: sectors after a short read are not compared. */
 	memset(io->bad, 0, (io->nr + 63) / 64 * sizeof(*io->bad));
 	io->verify = kp_csum_tree_lookup(&io->file->shared->tree, first_sector(io), io->sums,
 					 io->have, io->nr);
@@ -619,7 +611,7 @@ static void start_write(struct csum_io *io)
 		submit_pieces(io);
 }
 
-/* Take the range, in whole sectors. */
+/* Take the range of the whole sectors that the I/O touches. */
 static int take_range(struct csum_io *io)
 {
 	struct checksum *cs = io->cs;
@@ -632,9 +624,8 @@ static int take_range(struct csum_io *io)
 		return -EINVAL;
 	if (end > io->file->distance) {
 		if (!__atomic_exchange_n(&io->file->shared->told_distance, true, __ATOMIC_RELAXED))
-			kp_log("checksum: %s: offset %llu: behind the first of %u copies, give a "
-			       "size= "
-			       "of at most %llu, or mirror_distance=",
+			kp_log("checksum: %s: offset %llu: after the end of the first of %u "
+			       "copies, give a size= of at most %llu, or mirror_distance=",
 			       file->path, (unsigned long long)io->original.pos,
 			       cs->options.mirrors, (unsigned long long)io->file->distance);
 		return -EINVAL;
@@ -668,19 +659,19 @@ static void submit_data(struct checksum *cs, struct kp_bio *bio)
 	} else if (bio->op == KP_OP_WRITE) {
 		start_write(io);
 	} else {
-		hook(io, bio);
-		checksum_submit_below(cs, bio);
+		interpose(io, bio);
+		checksum_submit_lower(cs, bio);
 	}
 }
 
-/* fsync: it counts among the writers that others look at while it runs. */
+/* An fsync counts as a sync writer while it runs. */
 static void submit_sync(struct checksum *cs, struct kp_bio *bio)
 {
 	struct csum_io *io = cs->options.sync_writers ? get_io(cs, bio) : NULL;
 
 	if (io) {
 		begin_sync(io);
-		hook(io, bio);
+		interpose(io, bio);
 	}
 	kp_lower_lock(cs->stage.pipeline);
 	kp_stage_submit(cs->stage.next, bio);
@@ -696,15 +687,19 @@ static void enter(struct checksum *cs, struct kp_bio *bio)
 }
 
 /*
- * While one I/O waits here for its range, completions may bring others. They would wait on top of
- * it for what it has already taken: they queue up behind it.
+ * While an I/O waits for its range, a completion may submit another one. That one would wait on top
+ * of the first for a range that the first holds; instead it waits in a list until the first is
+ * through.
  */
 void checksum_submit(struct kp_stage *stage, struct kp_bio *bio)
 {
 	struct checksum *cs = checksum_of(stage);
 
 	if (bio->op == AGAIN) {
-		checksum_repair(kp_container_of(bio, struct csum_io, again));
+		struct csum_io *io = kp_container_of(bio, struct csum_io, again);
+
+		checksum_repair(io);
+		finish_io(io);
 		return;
 	}
 	if (cs->entered) {

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Copies of the data at fixed distances, and what happens when one is bad. Stands for the mirrors
- * of DUP and RAID1, and for the repair of a read in fs/btrfs/inode.c.
+ * Copies of the data at fixed distances, and the repair of sectors that do not match. Stands for the
+ * mirrors of DUP and RAID1, and for the repair of a read in fs/btrfs/inode.c.
  */
-#include "checksum.h"
+#include "mirror.h"
+
+#include "file.h"
 
 /* ---- writing every copy -------------------------------------------------------------------- */
 
@@ -12,11 +14,11 @@ struct csum_mirrored {
 	struct checksum *cs;
 	struct kp_bio *bio;
 	uint32_t remaining; /* atomic */
-	uint32_t good;	    /* atomic; copies that were written */
-	int32_t error;	    /* atomic; of one that was not */
+	uint32_t good;	    /* atomic flag; a copy was written */
+	int32_t error;	    /* atomic; of a copy that was not written */
 };
 
-/* A write has succeeded when one copy has: btrfs_end_bio(), max_errors */
+/* A write succeeds when one copy was written: btrfs_end_bio() with max_errors. */
 static void copy_ended(struct kp_bio *copy)
 {
 	struct csum_mirrored *m = copy->private;
@@ -74,7 +76,7 @@ static void submit_copies(struct checksum *cs, struct kp_bio *bio, uint64_t dist
 			kp_stage_submit(cs->stage.next, copy);
 			continue;
 		}
-		/* Those that are missing end here. */
+		/* The copies that are not made end here. */
 		__atomic_store_n(&m->error, -ENOMEM, __ATOMIC_RELAXED);
 		if (!__atomic_sub_fetch(&m->remaining, mirrors - i, __ATOMIC_ACQ_REL)) {
 			kp_pool_put(&cs->mirrored, m);
@@ -84,7 +86,7 @@ static void submit_copies(struct checksum *cs, struct kp_bio *bio, uint64_t dist
 	}
 }
 
-void checksum_submit_below(struct checksum *cs, struct kp_bio *bio)
+void checksum_submit_lower(struct checksum *cs, struct kp_bio *bio)
 {
 	const struct checksum_file *cf = bio->file->stage_data[cs->stage.index];
 
@@ -100,16 +102,16 @@ void checksum_submit_below(struct checksum *cs, struct kp_bio *bio)
 	kp_lower_unlock(cs->stage.pipeline);
 }
 
-/* ---- one sector in place ------------------------------------------------------------------- */
+/* ---- one sector, waited for ---------------------------------------------------------------- */
 
-static void in_place_ended(struct kp_bio *bio)
+static void sector_ended(struct kp_bio *bio)
 {
 	__atomic_store_n((bool *)bio->private, true, __ATOMIC_RELEASE);
 }
 
-/* Read or write @len bytes and wait for it. @moved: how many there were. */
-static int in_place(struct checksum *cs, struct kp_file *file, enum kp_op op, uint64_t pos,
-		    char *data, size_t len, size_t *moved)
+/* Read or write @len bytes and wait. @moved: receives how many bytes were transferred. */
+static int do_sector(struct checksum *cs, struct kp_file *file, enum kp_op op, uint64_t pos,
+		     char *data, size_t len, size_t *moved)
 {
 	struct kp_bio *bio = kp_bio_alloc(&cs->set, 1);
 	struct kp_pipeline *pl = cs->stage.pipeline;
@@ -124,7 +126,7 @@ static int in_place(struct checksum *cs, struct kp_file *file, enum kp_op op, ui
 	bio->iter = (struct kp_iter){ .pos = pos, .size = len };
 	bio->op = op;
 	bio->file = file;
-	bio->end_io = in_place_ended;
+	bio->end_io = sector_ended;
 	bio->private = &done;
 	kp_lower_lock(pl);
 	kp_stage_submit(cs->stage.next, bio);
@@ -136,7 +138,7 @@ static int in_place(struct checksum *cs, struct kp_file *file, enum kp_op op, ui
 	return ret;
 }
 
-/* A good copy was found: the bad ones are written anew, as far as the file goes. */
+/* A good copy was found: write the bad ones again, up to the end of the file. */
 static void repair_copies(struct checksum *cs, struct kp_file *file, uint64_t pos, char *data,
 			  size_t got, unsigned int bad)
 {
@@ -148,7 +150,7 @@ static void repair_copies(struct checksum *cs, struct kp_file *file, uint64_t po
 		return;
 	for (unsigned int i = 0; i < cs->options.mirrors && len; i++) {
 		if (bad >> i & 1 &&
-		    !in_place(cs, file, KP_OP_WRITE, pos + i * cf->distance, data, len, &moved))
+		    !do_sector(cs, file, KP_OP_WRITE, pos + i * cf->distance, data, len, &moved))
 			checksum_count(cs, CSUM_REPAIRED, 1);
 	}
 }
@@ -166,9 +168,9 @@ int checksum_read_sector(struct checksum *cs, struct kp_file *file, uint64_t sec
 
 		if (bad >> mirror & 1)
 			continue;
-		ret = in_place(cs, file, KP_OP_READ,
-			       cs->options.mirrors > 1 ? pos + mirror * cf->distance : pos, data,
-			       KP_CSUM_SECTOR, got);
+		ret = do_sector(cs, file, KP_OP_READ,
+				cs->options.mirrors > 1 ? pos + mirror * cf->distance : pos, data,
+				KP_CSUM_SECTOR, got);
 		memset(data + *got, 0, KP_CSUM_SECTOR - *got);
 		if (!ret && sum) {
 			found = kp_csum_data(cs->crc32c, data, KP_CSUM_SECTOR);
@@ -193,14 +195,13 @@ void checksum_tell(struct kp_file *file, struct checksum_file *cf, uint64_t pos,
 	if (cf->no_data || __atomic_exchange_n(&cf->shared->told_mismatch, true, __ATOMIC_RELAXED))
 		return;
 	kp_log("checksum: %s: csum failed at offset %llu: expected 0x%08x, found 0x%08x; the data "
-	       "is "
-	       "corrupt, csum_mismatches counts further ones",
+	       "is corrupt, csum_mismatches counts further ones",
 	       file->path, (unsigned long long)pos, le32toh(expected), le32toh(found));
 }
 
 /* ---- an I/O with bad sectors --------------------------------------------------------------- */
 
-/* Put a sector's data, or what stands for it, where the reader wants it. */
+/* Copy @data to sector @i of the reader's memory. @data NULL: fill it with @value. */
 static void fill_sector(struct csum_io *io, unsigned int i, const char *data, int value)
 {
 	struct kp_iter iter = io->iter;
@@ -220,7 +221,7 @@ static void fill_sector(struct csum_io *io, unsigned int i, const char *data, in
 	}
 }
 
-/* btrfs_repair_one_sector(). @end: receives the end of what was read when the file ends here. */
+/* btrfs_repair_one_sector(). @end: lowered to the end of the data when the file ends here. */
 static int repair_sector(struct csum_io *io, unsigned int i, char *data, uint64_t *end)
 {
 	struct checksum *cs = io->cs;
@@ -237,7 +238,7 @@ static int repair_sector(struct csum_io *io, unsigned int i, char *data, uint64_
 
 void checksum_repair(struct csum_io *io)
 {
-	struct kp_bio *carrier = io->shadow ? io->shadow : io->bio;
+	struct kp_bio *carrier = checksum_carrier(io);
 	struct checksum *cs = io->cs;
 	bool unread = carrier->status;
 	uint64_t end = io->iter.size;
@@ -265,5 +266,4 @@ void checksum_repair(struct csum_io *io)
 	} else if (error) {
 		kp_bio_error(carrier, error);
 	}
-	checksum_finish_io(io);
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * Ranges in flight: buckets of lists, a bucket for every 64 KiB of the file, taken in turn.
+ * Ranges with I/O in flight. Each 64 KiB of the file belong to one of the buckets in turn; a bucket is
+ * a list.
  *
- * A free range costs a compare-and-swap, a walk over what is in flight in the same 64 KiB and a
- * store, and the same again to give it back. A list changes by a single store each time, so that
- * a job which dies with a bucket locked leaves it whole.
+ * To lock a free range takes a compare-and-swap, a walk over the ranges in the bucket, and a store; to
+ * release it takes the same. Each change of a list is a single store, so that a job that dies with a
+ * bucket locked leaves the list whole.
  */
 #include <sched.h>
 #include <unistd.h>
@@ -16,8 +17,8 @@
 
 #define NR_BUCKETS KP_RANGE_BUCKETS
 #define SPINS	   100u
-#define POLL_NS	   200000ull	  /* and that often for completions of our own */
-#define GIVE_UP_NS 10000000000ull /* after this long, when the run is to end */
+#define POLL_NS	   200000ull	  /* how often it reaps its own completions */
+#define GIVE_UP_NS 10000000000ull /* how long it waits once the run is to end */
 
 static struct kp_range_bucket *bucket_of(struct kp_range_table *table, uint64_t pos)
 {
@@ -32,7 +33,7 @@ static bool try_lock(struct kp_range_bucket *bucket, uint32_t holder, uint32_t i
 					   __ATOMIC_RELAXED);
 }
 
-/* Somebody has it, for a few dozen instructions unless it is off the CPU, or dead. */
+/* The holder keeps the bucket for a few dozen instructions, unless it was preempted or has died. */
 static void lock_slowly(const struct kp_range_owner *owner, struct kp_range_bucket *bucket)
 {
 	for (unsigned int i = 1; !try_lock(bucket, 0, owner->id); i++) {
@@ -69,7 +70,7 @@ static bool conflicts(const struct kp_range *a, const struct kp_range *b)
 	return a->start < b->end && b->start < a->end && (a->write || b->write);
 }
 
-/* The first in the list before @range that it has to wait for. With the bucket locked. */
+/* Find the first range before @range in the list that it must wait for. The bucket is locked. */
 static const struct kp_range *find_blocker(const struct kp_range_bucket *bucket,
 					   const struct kp_range *range)
 {
@@ -80,7 +81,7 @@ static const struct kp_range *find_blocker(const struct kp_range_bucket *bucket,
 	return NULL;
 }
 
-/* Append @range; as find_blocker(). With the bucket locked. */
+/* Append @range, and return what find_blocker() finds. The bucket is locked. */
 static const struct kp_range *append(struct kp_range_bucket *bucket, struct kp_range *range)
 {
 	const struct kp_range *blocker = NULL;
@@ -103,8 +104,8 @@ static void unlink_range(struct kp_range_bucket *bucket, const struct kp_range *
 	__atomic_store_n(link, range->next, __ATOMIC_RELEASE);
 }
 
-static void give_back(const struct kp_range_owner *owner, struct kp_range_table *table,
-		      const struct kp_range *range)
+static void release(const struct kp_range_owner *owner, struct kp_range_table *table,
+		    const struct kp_range *range)
 {
 	struct kp_range_bucket *bucket = bucket_of(table, range->start);
 	bool wake;
@@ -121,32 +122,28 @@ static void give_back(const struct kp_range_owner *owner, struct kp_range_table 
 
 /* ---- jobs that died ------------------------------------------------------------------------ */
 
-/*
- * An open file description lock goes when the last reference to the open file goes, and every I/O
- * in flight holds one.
- */
 void kp_range_open(const struct kp_range_owner *owner, const struct kp_file *file)
 {
-	/* A file system without such locks: death alone has to do. */
+	/* Where the file system has no such locks, a dead owner counts as having nothing in flight. */
 	if (file->fd >= 0 && file->writable)
 		kp_file_lock(file->fd, KP_LOCK_RANGE_OWNER, owner->id);
 }
 
-/* Is nothing of @id's I/O on @file in flight any more? */
+/* Has all I/O of @id on @file completed? */
 static bool drained(const struct kp_file *file, uint32_t id)
 {
 	return file->fd < 0 || !kp_file_locked(file->fd, KP_LOCK_RANGE_OWNER, id, id);
 }
 
-/* Was it written there? Who died waiting for a part of its range had not begun with any. */
+/* May the range have been written? Not when its owner died while waiting for a part of it. */
 static bool was_written(const struct kp_range *range)
 {
 	return range->write && __atomic_load_n(&range->first->granted, __ATOMIC_ACQUIRE);
 }
 
-/* Give up what a dead owner had in a bucket. */
-static void bury_in_bucket(struct kp_range_owner *owner, struct kp_range_bucket *bucket,
-			   struct kp_file *file, uint32_t dead)
+/* Release the ranges of a dead owner in one bucket. */
+static void reap_bucket(struct kp_range_owner *owner, struct kp_range_bucket *bucket,
+			struct kp_file *file, uint32_t dead)
 {
 	struct kp_range **link = &bucket->head;
 	bool found = false;
@@ -172,20 +169,20 @@ static void bury_in_bucket(struct kp_range_owner *owner, struct kp_range_bucket 
 }
 
 /*
- * All that @dead had in the file, if nothing of its I/O can reach it any more. Its ranges lie in
- * many buckets: who has found it out in one must not wait for it in the next.
+ * Release all ranges of a dead owner in the file, once its I/O has completed. They are in many buckets,
+ * so that a waiter that has found the owner dead does not wait again in the next bucket.
  */
-static void bury(struct kp_range_owner *owner, struct kp_range_table *table, struct kp_file *file,
-		 uint32_t dead)
+static void reap_dead(struct kp_range_owner *owner, struct kp_range_table *table,
+		      struct kp_file *file, uint32_t dead)
 {
 	if (!drained(file, dead))
 		return;
 	for (unsigned int i = 0; i < NR_BUCKETS; i++) {
 		struct kp_range_bucket *bucket = &table->buckets[i];
 
-		/* The dead add nothing: a bucket that is empty now has nothing of theirs. */
+		/* The dead owner adds no ranges: a bucket that is empty now has none of its. */
 		if (__atomic_load_n(&bucket->head, __ATOMIC_ACQUIRE))
-			bury_in_bucket(owner, bucket, file, dead);
+			reap_bucket(owner, bucket, file, dead);
 	}
 }
 
@@ -202,7 +199,7 @@ void kp_range_leftover(struct kp_range_table *table,
 
 /* ---- waiting ------------------------------------------------------------------------------- */
 
-/* Sleep until @bucket changes; not long while completions of ours may come in. */
+/* Sleep until @bucket changes, but only briefly while our own I/O may complete. */
 static void sleep_on(const struct kp_range_owner *owner, struct kp_range_bucket *bucket,
 		     uint32_t seen)
 {
@@ -214,7 +211,7 @@ static void sleep_on(const struct kp_range_owner *owner, struct kp_range_bucket 
 	kp_pipeline_poll(pl);
 }
 
-/* One turn of a wait for @blocker, the id of who has the range. */
+/* Wait once for the range of @blocker, an owner's id. */
 static int wait_turn(struct kp_range_owner *owner, struct kp_range_bucket *bucket, uint32_t blocker,
 		     uint32_t seen)
 {
@@ -228,7 +225,7 @@ static int wait_turn(struct kp_range_owner *owner, struct kp_range_bucket *bucke
 	return ret == -EAGAIN ? -EDEADLK : kp_min(ret, 0);
 }
 
-/* Wait until nobody before @range in its bucket has what it needs. */
+/* Wait until no earlier range in the bucket conflicts with @range. */
 static int wait_in_bucket(struct kp_range_owner *owner, struct kp_range_table *table,
 			  struct kp_file *file, struct kp_range *range)
 {
@@ -250,11 +247,11 @@ static int wait_in_bucket(struct kp_range_owner *owner, struct kp_range_table *t
 		unlock_bucket(bucket);
 		if (!blocker || ret)
 			break;
-		/* At once, since it may be long dead, and then now and again. */
+		/* Check at once, since the holder may have died long ago, and then from time to time. */
 		if (id != owner->id && now - looked >= KP_LOOK_AROUND_NS) {
 			looked = now;
 			if (kp_liveness_dead(pl->arena, id))
-				bury(owner, table, file, id);
+				reap_dead(owner, table, file, id);
 		}
 		ret = wait_turn(owner, bucket, id, seen);
 		now = kp_now_ns();
@@ -271,7 +268,7 @@ int kp_range_lock(struct kp_range_owner *owner, struct kp_range_table *table, st
 {
 	unsigned int nr = 0;
 
-	/* Upwards, so that two that overlap cannot each wait for what the other has. */
+	/* In the order of the file, so that two ranges that overlap cannot wait for each other. */
 	for (uint64_t pos = start; pos < end; nr++) {
 		uint64_t granule_end = kp_round_down(pos, KP_RANGE_GRANULE) + KP_RANGE_GRANULE;
 		struct kp_range_bucket *bucket = bucket_of(table, pos);
@@ -305,5 +302,5 @@ void kp_range_unlock(const struct kp_range_owner *owner, struct kp_range_table *
 		     struct kp_range *parts, unsigned int nr)
 {
 	for (unsigned int i = 0; i < nr; i++)
-		give_back(owner, table, &parts[i]);
+		release(owner, table, &parts[i]);
 }

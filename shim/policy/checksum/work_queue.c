@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The btrfs work queue. Its two lists have one lock here, where the kernel's pool has its own for
- * the second; threads take the place of the pool.
+ * The ordered work queue of btrfs. See work_queue.h. Threads take the place of the kernel's pool, and
+ * one lock protects both lists; in the kernel the pool has a lock of its own.
  */
 #include <sched.h>
 #include <unistd.h>
@@ -15,7 +15,7 @@ unsigned int kp_work_default_workers(void)
 	return kp_min((unsigned int)kp_max(cpus, 1) + 2, KP_WORK_MAX_WORKERS);
 }
 
-/* CPUs that the caller, and threads that it makes, may use. */
+/* How many CPUs the caller and the threads that it makes may use. */
 static unsigned int usable_cpus(void)
 {
 	cpu_set_t set;
@@ -36,7 +36,7 @@ void kp_work_thresh_exec(struct kp_work_thresh *thresh, unsigned int pending)
 {
 	if (!thresh->thresh)
 		return;
-	/* Not each time: changing the number of workers costs the kernel something. */
+	/* Not at each work, since it costs the kernel something to change the number of workers. */
 	thresh->count = (thresh->count + 1) % (thresh->thresh / 4);
 	if (!thresh->count)
 		return;
@@ -47,8 +47,8 @@ void kp_work_thresh_exec(struct kp_work_thresh *thresh, unsigned int pending)
 }
 
 /*
- * run_ordered_work(): the head stays in the list while its done hook runs, so that no other worker
- * can do the next one meanwhile. With the queue locked, on entry and on return.
+ * run_ordered_work(). The head of the list stays there while its done hook runs, so that no other
+ * worker completes the next work meanwhile. The queue is locked on entry and on return.
  */
 static void run_ordered(struct kp_work_queue *queue)
 {
@@ -58,7 +58,7 @@ static void run_ordered(struct kp_work_queue *queue)
 	while ((work = queue->ordered) && work->done && !work->ordered) {
 		work->ordered = true;
 		pthread_mutex_unlock(&queue->lock);
-		if (finished) /* the one before: it has left the list */
+		if (finished) /* the work before, which has left the list */
 			queue->ops->free(finished);
 		queue->ops->done(work);
 		nr++;
@@ -84,8 +84,8 @@ static bool may_run(const struct kp_work_queue *queue)
 }
 
 /*
- * Is a sleeping worker to be woken for what is pending? Not when those that run, or are on their
- * way, are as many as may. The caller signals, then or after it has unlocked.
+ * Shall a sleeping worker be woken for a pending work? Not when as many workers as allowed run or were
+ * signalled already. If so the caller signals, before or after it unlocks the queue.
  */
 static bool wants_worker(struct kp_work_queue *queue)
 {
@@ -127,7 +127,7 @@ static void *worker(void *arg)
 			break;
 		work = take_pending(queue);
 		queue->nr_running++;
-		if (wants_worker(queue)) /* the threshold has let another in */
+		if (wants_worker(queue)) /* the threshold now allows one more */
 			pthread_cond_signal(&queue->more);
 		pthread_mutex_unlock(&queue->lock);
 		queue->ops->start(work);
@@ -136,7 +136,8 @@ static void *worker(void *arg)
 		run_ordered(queue);
 		queue->nr_running--;
 	}
-	pthread_cond_broadcast(&queue->more); /* those that only wait for what was pending */
+	pthread_cond_broadcast(
+		&queue->more); /* wake the workers that wait for the last work to be started */
 	pthread_mutex_unlock(&queue->lock);
 	return NULL;
 }
