@@ -52,7 +52,7 @@ verdict() { jq -r '.verdicts[0].verdict' "$KP_TMP/out"; }
 # it (tests/run's timeout) and the subshells in which it looks.
 marked() { grep -lzs "^KP_TEST_RUN=$KP_TEST_RUN\$" /proc/[0-9]*/environ | sed 's|/proc/||; s|/environ||'; }
 none_left() {
-	for _ in 1 2 3 4 5; do
+	for _ in $(seq $((5 * KP_SLOW))); do
 		left=
 		for pid in $(marked); do
 			[ "$pid" != $$ ] && [ "$pid" != "$PPID" ] || continue

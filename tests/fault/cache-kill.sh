@@ -10,7 +10,7 @@ need_command pgrep
 
 # wait_until SECONDS COMMAND...
 wait_until() {
-	tries=$(($1 * 50))
+	tries=$(($1 * 50 * KP_SLOW))
 	shift
 	until "$@"; do
 		tries=$((tries - 1))

@@ -51,7 +51,7 @@ now_ms() {
 
 # all_busy JOBS: wait until all jobs of $fio have done I/O.
 all_busy() {
-	until=$(($(now_ms) + 20000))
+	until=$(($(now_ms) + 20000 * KP_SLOW))
 	while [ "$(now_ms)" -lt $until ]; do
 		ready=0
 		for pid in $(children $fio); do ! busy "$pid" || ready=$((ready + 1)); done
@@ -82,7 +82,7 @@ run_and_kill() {
 	else
 		echo "$ready of $jobs jobs did I/O in 20 s" >"$KP_TMP/$output.why"
 	fi
-	until=$(($(now_ms) + 10000))
+	until=$(($(now_ms) + 10000 * KP_SLOW))
 	while kill -0 $fio 2>/dev/null && [ "$(now_ms)" -lt $until ]; do sleep 0.1; done
 	if kill -0 $fio 2>/dev/null; then
 		[ -e "$KP_TMP/$output.why" ] || echo "fio does not end" >"$KP_TMP/$output.why"

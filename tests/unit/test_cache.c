@@ -318,7 +318,7 @@ static void *give_up(void *arg)
 {
 	struct claim *claim = arg;
 
-	usleep(30000);
+	unit_until(__atomic_load_n(&claim->file->waiters, __ATOMIC_ACQUIRE));
 	cache_lock(cache(), claim->file);
 	cache_redirty(cache(), claim->file, claim->id);
 	cache_unlock(claim->file);
@@ -515,15 +515,22 @@ END_TEST
 START_TEST(test_expire)
 {
 	struct kp_file *file;
+	uint64_t dirtied;
 
 	set_up_case(&cases[_i / 2], "null");
 	options.dirty_expire_centisecs = 10;
 	options.dirty_writeback_centisecs = _i % 2 ? 5 : 0;
 	unit_start(&unit);
 	file = unit_open(&unit, "old", O_RDWR);
+	dirtied = kp_now_ns();
 	ck_assert_int_eq(do_io(file, KP_OP_WRITE, 0, buffer, 8 * KIB), 0);
-	usleep(60000);
-	ck_assert_uint_eq(cache_totals(cache()).dirty, 2);
+	while (kp_now_ns() - dirtied < 60000000) {
+		uint32_t dirty = cache_totals(cache()).dirty;
+
+		/* Not before; unless we did not run meanwhile. */
+		ck_assert(dirty == 2 || kp_now_ns() - dirtied > 100000000);
+		usleep(1000);
+	}
 	for (unsigned int i = 0; i < (_i % 2 ? 3000 : 300) && cache_totals(cache()).dirty; i++)
 		usleep(1000);
 	ck_assert_uint_eq(cache_totals(cache()).dirty, _i % 2 ? 0 : 2);

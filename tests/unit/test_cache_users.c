@@ -149,7 +149,7 @@ START_TEST(test_read_gets_stale)
 	struct kp_file *file = slow_reads(_i / 2), *cached;
 	struct other other = start_other("slow", O_RDWR, read_first_page);
 
-	usleep(80000);
+	ck_assert(unit_until(cache_totals(cache()).pages)); /* of the read that is under way */
 	cached = unit_open(&unit, "slow", O_RDWR);
 	if (_i % 2)
 		ck_assert_int_eq(do_io(file, KP_OP_WRITE, 0, buffer, 4096), 0);
@@ -174,7 +174,7 @@ START_TEST(test_direct_beside_rmw)
 	struct kp_file *file = slow_reads(_i);
 	struct other other = start_other("slow", O_RDWR, write_first_sector);
 
-	usleep(80000);
+	ck_assert(unit_until(cache_totals(cache()).pages)); /* of the read that is under way */
 	ck_assert_int_eq(do_io(file, KP_OP_WRITE, 1024, buffer + 1024, 512), 0);
 	wait_ready(&other);
 	end_other(&other, true);
@@ -452,7 +452,7 @@ START_TEST(test_last_beside_dying)
 	ck_assert_int_eq(kp_file_close(file), 0);
 	ck_assert_int_eq(kp_pipeline_destroy(unit.pl), 0);
 	check_disk(path, 24 * KIB);
-	ck_assert_uint_lt(kp_now_ns() - from, 5000000000u);
+	ck_assert_uint_lt(kp_now_ns() - from, unit_patience(5000000000u));
 	kill_other(&other);
 	kp_arena_destroy(unit.arena);
 	unlink(path);
@@ -595,8 +595,8 @@ START_TEST(test_unlinked)
 	ck_assert_int_eq(do_io(file, KP_OP_WRITE, 0, buffer, 16 * KIB), 0);
 	ck_assert_int_eq(unlink(path), 0);
 	ck_assert_int_eq(do_io(file, KP_OP_WRITE, 16 * KIB, buffer + 16 * KIB, 48 * KIB), 0);
-	usleep(200000); /* the flusher opens it through our descriptor */
-	ck_assert_uint_lt(cache_totals(cache()).dirty, 16);
+	/* The flusher opens it through our descriptor. */
+	ck_assert(unit_until(cache_totals(cache()).dirty < 16));
 	ck_assert_int_eq(do_io(file, KP_OP_FDATASYNC, 0, NULL, 0), 0);
 	ck_assert_int_eq(pread(fd, data, 64 * KIB, 0), 64 * KIB);
 	ck_assert_mem_eq(data, buffer, 64 * KIB);
@@ -844,7 +844,7 @@ START_TEST(test_pid_reused)
 	cache()->users[1].pid = getppid();
 	from = kp_now_ns();
 	ck_assert_int_eq(do_io(file, KP_OP_FDATASYNC, 0, NULL, 0), 0);
-	ck_assert_uint_lt(kp_now_ns() - from, 5000000000u);
+	ck_assert_uint_lt(kp_now_ns() - from, unit_patience(5000000000u));
 	check_disk(path, 24 * KIB);
 	ck_assert_int_eq(kp_file_close(file), 0);
 	unit_exit(&unit);
@@ -960,7 +960,7 @@ START_TEST(test_leave_while_others_write)
 	from = kp_now_ns();
 	ck_assert_int_eq(kp_file_close(file), 0);
 	ck_assert_int_eq(kp_pipeline_destroy(unit.pl), 0);
-	ck_assert_uint_lt(kp_now_ns() - from, 3000000000u);
+	ck_assert_uint_lt(kp_now_ns() - from, unit_patience(3000000000u));
 	__atomic_store_n(stop_writing, 1, __ATOMIC_RELAXED);
 	wait_ready(&other);
 	end_other(&other, true);

@@ -349,12 +349,21 @@ START_TEST(killed_holder_of_much)
 	ck_assert_int_eq(take(&party, 0, 0, 16 * 64 * KIB, true), 0);
 	for (unsigned int i = 16; i < NR_PIECES; i++)
 		ck_assert_int_eq(take(&party, i, i * 64 * KIB, i * 64 * KIB + 512, false), 0);
-	ck_assert_uint_lt(kp_now_ns() - begun, 1000 * 1000000ull);
+	ck_assert_uint_lt(kp_now_ns() - begun, unit_patience(1000 * 1000000ull));
 	ck_assert_uint_eq(nr_lost, NR_PIECES);
 	leave(&party);
 	teardown();
 }
 END_TEST
+
+/* Does somebody wait for a range? */
+static bool somebody_waits(void)
+{
+	for (unsigned int i = 0; i < KP_RANGE_BUCKETS; i++)
+		if (__atomic_load_n(&table->buckets[i].waiters, __ATOMIC_ACQUIRE))
+			return true;
+	return false;
+}
 
 /* Of [0, 128K) the second half is not free. */
 static void wait_for_parent(struct party *party)
@@ -373,7 +382,7 @@ START_TEST(killed_waiter)
 	join(&party);
 	ck_assert_int_eq(take(&party, 0, 64 * KIB, 68 * KIB, true), 0);
 	pid = start_child(wait_for_parent, true);
-	usleep(100000); /* it waits by now */
+	ck_assert(unit_until(somebody_waits()));
 	kill_child(pid);
 	give(&party, 0, 64 * KIB, 68 * KIB);
 	kp_range_leftover(table, count_leftover, &bytes);
@@ -419,7 +428,7 @@ START_TEST(killed_holder)
 	ck_assert_uint_eq(lost_end, 8 * KIB);
 	ck_assert_int_eq(take(&party, 1, 128 * KIB, 256 * KIB, true), 0);
 	ck_assert_uint_eq(nr_lost, 1); /* what was only read is not lost */
-	ck_assert_uint_lt(kp_now_ns() - begun, 3000000000ull);
+	ck_assert_uint_lt(kp_now_ns() - begun, unit_patience(3000000000ull));
 	ck_assert_uint_eq(party.wait_ns[0], 1); /* the dead were buried everywhere */
 	give(&party, 0, 4 * KIB, 12 * KIB);
 	give(&party, 1, 128 * KIB, 256 * KIB);
@@ -428,17 +437,31 @@ START_TEST(killed_holder)
 }
 END_TEST
 
+static bool let_go;
+
+/* End the I/O of the dead job, when the range has been waited for long enough to look for the dead. */
+static void *end_io(void *fd)
+{
+	if (!unit_until(somebody_waits()))
+		return NULL;
+	usleep(400000);
+	__atomic_store_n(&let_go, true, __ATOMIC_SEQ_CST);
+	close(*(int *)fd);
+	return NULL;
+}
+
 /* As long as the dead job's open file is referenced, its I/O may be in flight: not before. */
 START_TEST(killed_holder_drains)
 {
 	struct party party;
-	int fds[2], status, keep;
+	pthread_t ender;
+	int fds[2], end[2], status, keep;
 	char byte;
 	pid_t pid, holder;
-	uint64_t begun;
 
 	setup();
 	ck_assert_int_eq(pipe(fds), 0);
+	ck_assert_int_eq(pipe(end), 0);
 	pid = fork();
 	if (!pid) {
 		struct party child;
@@ -448,20 +471,22 @@ START_TEST(killed_holder_drains)
 		holder = fork(); /* has the file open, as the kernel has for an I/O in flight */
 		if (!holder) {
 			keep = dup(child.file->fd);
-			usleep(700000);
-			_exit(keep < 0);
+			close(end[1]);
+			_exit(keep < 0 || read(end[0], &byte, 1)); /* until it is closed */
 		}
+		close(end[1]);
 		if (write(fds[1], "x", 1) != 1)
 			_exit(1);
 		pause();
 	}
 	ck_assert_int_eq(read(fds[0], &byte, 1), 1);
 	join(&party);
-	begun = kp_now_ns();
 	kill(pid, SIGKILL);
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+	ck_assert_int_eq(pthread_create(&ender, NULL, end_io, &end[1]), 0);
 	ck_assert_int_eq(take(&party, 0, 0, 4 * KIB, true), 0);
-	ck_assert_uint_ge(kp_now_ns() - begun, 400000000ull);
+	ck_assert(__atomic_load_n(&let_go, __ATOMIC_SEQ_CST));
+	ck_assert_int_eq(pthread_join(ender, NULL), 0);
 	ck_assert_uint_eq(nr_lost, 1);
 	give(&party, 0, 0, 4 * KIB);
 	leave(&party);

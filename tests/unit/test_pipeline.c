@@ -285,17 +285,17 @@ START_TEST(reap_timeout)
 	uint64_t begun, ns;
 
 	begin("null");
-	test.unit.config.device.null.read_nsec = 300 * MS;
+	test.unit.config.device.null.read_nsec = unit_patience(300 * MS);
 	start();
 	for (int i = 0; i < 3; i++)
 		ck_assert_int_eq(submit(i), 0);
 	begun = kp_now_ns();
 	ck_assert_int_eq(kp_reap(test.unit.pl, 2, 3, &short_wait), 0);
 	ns = kp_now_ns() - begun;
-	ck_assert_msg(ns >= 20 * MS && ns < 250 * MS, "%lu us", ns / 1000);
+	ck_assert_msg(ns >= 20 * MS && ns < unit_patience(250 * MS), "%lu us", ns / 1000);
 	begun = kp_now_ns();
 	ck_assert_int_eq(kp_reap(test.unit.pl, 0, 3, NULL), 0);
-	ck_assert_uint_lt(kp_now_ns() - begun, 250 * MS);
+	ck_assert_uint_lt(kp_now_ns() - begun, unit_patience(250 * MS));
 	ck_assert_int_eq(kp_reap(test.unit.pl, 3, 3, NULL), 3);
 	end();
 }
@@ -542,7 +542,7 @@ START_TEST(posts_end_a_wait)
 	for (int i = 0; i < 4; i++)
 		ck_assert_int_eq(submit(i), 0);
 	ck_assert_int_eq(kp_reap(test.unit.pl, 4, 4, &limit), 4);
-	ck_assert_uint_lt(kp_now_ns() - begun, 5000 * MS);
+	ck_assert_uint_lt(kp_now_ns() - begun, unit_patience(5000 * MS));
 	end();
 }
 END_TEST
@@ -590,7 +590,7 @@ START_TEST(flush_ends_a_wait)
 		ck_assert_int_eq(unit_io(&test.unit, &io, KP_OP_FDATASYNC, test.file, 0, NULL, 0),
 				 0);
 	}
-	ck_assert_uint_lt(kp_now_ns() - begun, TOTAL * 50 * MS);
+	ck_assert_uint_lt(kp_now_ns() - begun, unit_patience(TOTAL * 50 * MS));
 	end();
 }
 END_TEST

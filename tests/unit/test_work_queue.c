@@ -15,6 +15,9 @@ static unsigned int inside;    /* done hooks that run; atomic */
 static unsigned int starting, most_starting, nr_started, nr_freed, nr_idle;
 static unsigned int out_of_order, overlapping, done_early;
 
+#define FOREVER 1000000 /* of a delay: until 'released' */
+static bool released;
+
 static void start(struct kp_work *work)
 {
 	struct item *item = kp_container_of(work, struct item, work);
@@ -24,7 +27,9 @@ static void start(struct kp_work *work)
 	while (now > most && !__atomic_compare_exchange_n(&most_starting, &most, now, false,
 							  __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
 		;
-	if (item->delay_us)
+	if (item->delay_us == FOREVER)
+		unit_until(__atomic_load_n(&released, __ATOMIC_SEQ_CST));
+	else if (item->delay_us)
 		usleep(item->delay_us);
 	__atomic_add_fetch(&nr_started, 1, __ATOMIC_SEQ_CST);
 	__atomic_sub_fetch(&starting, 1, __ATOMIC_SEQ_CST);
@@ -41,7 +46,7 @@ static void done(struct kp_work *work)
 	if (__atomic_load_n(&nr_started, __ATOMIC_SEQ_CST) < item->number + 1)
 		done_early++;
 	next_done = item->number + 1;
-	if (item->number % 7 == 0)
+	if (item->number % 7 == 0 && item->delay_us != FOREVER)
 		usleep(item->delay_us / 2);
 	__atomic_fetch_sub(&inside, 1, __ATOMIC_SEQ_CST);
 }
@@ -109,12 +114,12 @@ START_TEST(head_holds_up)
 {
 	ck_assert_int_eq(kp_work_queue_init(&queue, &ops, &queue, 4, KP_WORK_QUEUE_THRESH), 0);
 	queue.cpus = 4;
-	put(0, 200000);
+	put(0, FOREVER);
 	for (unsigned int i = 1; i < 100; i++)
 		put(i, 100);
-	usleep(100000);
+	ck_assert(unit_until(__atomic_load_n(&nr_started, __ATOMIC_SEQ_CST) == 99));
 	ck_assert_uint_eq(__atomic_load_n(&nr_freed, __ATOMIC_SEQ_CST), 0);
-	ck_assert_uint_eq(__atomic_load_n(&nr_started, __ATOMIC_SEQ_CST), 99);
+	__atomic_store_n(&released, true, __ATOMIC_SEQ_CST);
 	kp_work_queue_exit(&queue);
 	ck_assert_uint_eq(next_done, 100);
 	ck_assert_uint_eq(out_of_order, 0);

@@ -42,6 +42,27 @@ static inline void unit_fill(void *memory, size_t len)
 		byte[i] = unit_random() >> 32;
 }
 
+/* ---- time ---------------------------------------------------------------------------------- */
+
+/* unit_patience - a limit of time in ns on this machine, for what is much faster when nothing else runs. */
+static inline uint64_t unit_patience(uint64_t ns)
+{
+	const char *slow = getenv("KP_SLOW");
+	unsigned int times = slow ? atoi(slow) : 1;
+
+	return ns * (times ? times : 1);
+}
+
+/* unit_until - wait for @condition; false if 20 s were not enough. */
+#define unit_until(condition)                                                    \
+	({                                                                       \
+		uint64_t unit_end = kp_now_ns() + unit_patience(20000000000ull); \
+                                                                                 \
+		while (!(condition) && kp_now_ns() < unit_end)                   \
+			usleep(1000);                                            \
+		(bool)(condition);                                               \
+	})
+
 /* ---- memory and files ---------------------------------------------------------------------- */
 
 /* unit_memory - page aligned, zeroed. */
