@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* Which pages of a file have their blocks on disk. See mapped.h. */
-#include <linux/fiemap.h>
-#include <linux/fs.h>
-#include <sys/ioctl.h>
-
+#include "core/extents.h"
 #include "mapped.h"
-
-#define NR_EXTENTS 128
 
 bool cache_mapped(struct cache_file *file, uint64_t number)
 {
@@ -100,41 +95,28 @@ static void clear_map(struct page_cache *cache, struct cache_file *file)
 	}
 }
 
-/* Set the bits of the file's written extents. On a file system without FIEMAP there are none. */
-static void read_extents(struct page_cache *cache, struct cache_file *file, int fd)
+struct reading {
+	struct page_cache *cache;
+	struct cache_file *file;
+};
+
+/* Whole pages of a written extent are mapped. */
+static int map_extent(uint64_t pos, uint64_t len, enum kp_extent_state state, void *arg)
 {
-	_Alignas(struct fiemap) char
-		memory[sizeof(struct fiemap) + NR_EXTENTS * sizeof(struct fiemap_extent)];
-	struct fiemap *map = (struct fiemap *)memory;
-	uint64_t from = 0;
-	bool last = false;
+	struct reading *reading = arg;
+	uint64_t first = kp_round_up(pos, KP_PAGE_SIZE);
 
-	while (!last) {
-		memset(map, 0, sizeof(*map));
-		map->fm_start = from;
-		map->fm_length = FIEMAP_MAX_OFFSET - from;
-		map->fm_flags = FIEMAP_FLAG_SYNC;
-		map->fm_extent_count = NR_EXTENTS;
-		if (ioctl(fd, FS_IOC_FIEMAP, map) || !map->fm_mapped_extents)
-			return;
-		for (unsigned int i = 0; i < map->fm_mapped_extents; i++) {
-			const struct fiemap_extent *extent = &map->fm_extents[i];
-			uint64_t first = kp_round_up(extent->fe_logical, KP_PAGE_SIZE);
-
-			from = extent->fe_logical + extent->fe_length;
-			last = extent->fe_flags & FIEMAP_EXTENT_LAST;
-			if (!(extent->fe_flags &
-			      (FIEMAP_EXTENT_UNWRITTEN | FIEMAP_EXTENT_DELALLOC)) &&
-			    from > first)
-				cache_set_mapped(cache, file, first / KP_PAGE_SIZE,
-						 (from - first) / KP_PAGE_SIZE);
-		}
-	}
+	if (state == KP_EXTENT_WRITTEN && pos + len > first)
+		cache_set_mapped(reading->cache, reading->file, first / KP_PAGE_SIZE,
+				 (pos + len - first) / KP_PAGE_SIZE);
+	return 0;
 }
 
 void cache_read_mapped(struct page_cache *cache, struct cache_file *file, int fd)
 {
+	struct reading reading = { cache, file };
+
 	clear_map(cache, file);
 	if (!file->always_mapped && !file->never_mapped && fd >= 0)
-		read_extents(cache, file, fd);
+		kp_extents_walk(fd, map_extent, &reading); /* without FIEMAP nothing is mapped */
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /* The state that all jobs on one file share. See inode.h. */
 #include <limits.h>
-#include <linux/fiemap.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
 
+#include "core/extents.h"
 #include "core/futex.h"
 #include "core/robust.h"
 #include "inode.h"
@@ -145,12 +145,19 @@ void kp_inode_extend(struct kp_inode *inode, uint64_t end)
 		;
 }
 
-#define NR_EXTENTS 256u
-
-union extents {
-	struct fiemap map; /* its last member is the array of extents */
-	char size[sizeof(struct fiemap) + NR_EXTENTS * sizeof(struct fiemap_extent)];
+struct loading {
+	struct kp_inode *inode;
+	struct kp_arena *arena;
 };
+
+static int load_extent(uint64_t pos, uint64_t len, enum kp_extent_state state, void *arg)
+{
+	struct loading *loading = arg;
+
+	return kp_inode_set_blocks(loading->inode, loading->arena, pos, len,
+				   state == KP_EXTENT_UNWRITTEN ? KP_BLOCKS_UNWRITTEN
+								: KP_BLOCKS_WRITTEN);
+}
 
 /*
  * Read the file's extents from its file system. All blocks count as written where the file system
@@ -158,31 +165,11 @@ union extents {
  */
 static int load_blocks(struct kp_inode *inode, const struct kp_file *file)
 {
-	struct kp_arena *arena = file->pipeline->arena;
-	uint64_t from = 0;
-	bool last = false;
-	int ret = 0;
+	struct loading loading = { inode, file->pipeline->arena };
+	int ret = kp_extents_walk(file->fd, load_extent, &loading);
 
-	while (!last && !ret) {
-		union extents extents = { .map = { .fm_start = from,
-						   .fm_length = FIEMAP_MAX_OFFSET - from,
-						   .fm_flags = FIEMAP_FLAG_SYNC,
-						   .fm_extent_count = NR_EXTENTS } };
-
-		if (ioctl(file->fd, FS_IOC_FIEMAP, &extents))
-			return kp_inode_set_blocks(inode, arena, 0, file->size, KP_BLOCKS_WRITTEN);
-		last = !extents.map.fm_mapped_extents;
-		for (unsigned int i = 0; i < extents.map.fm_mapped_extents && !ret; i++) {
-			const struct fiemap_extent *extent = &extents.map.fm_extents[i];
-			bool unwritten = extent->fe_flags & FIEMAP_EXTENT_UNWRITTEN;
-
-			from = extent->fe_logical + extent->fe_length;
-			last = extent->fe_flags & FIEMAP_EXTENT_LAST;
-			ret = kp_inode_set_blocks(
-				inode, arena, extent->fe_logical, extent->fe_length,
-				unwritten ? KP_BLOCKS_UNWRITTEN : KP_BLOCKS_WRITTEN);
-		}
-	}
+	if (ret == -EOPNOTSUPP)
+		ret = kp_inode_set_blocks(inode, loading.arena, 0, file->size, KP_BLOCKS_WRITTEN);
 	return ret;
 }
 
