@@ -374,20 +374,12 @@ static ssize_t null_transfer(struct kp_file *file, void *buffer, size_t len, uin
 	return (ssize_t)len;
 }
 
-static void null_submit(struct kp_stage *stage, struct kp_bio *bio)
+static kp_noinline void submit_any(struct null_device *null, struct kp_bio *bio)
 {
-	struct kp_device *device = kp_stage_device(stage);
-	struct null_device *null = null_device(device);
+	struct kp_device *device = &null->device;
+	struct kp_stage *stage = &device->stage;
 	struct null_request request = { .bio = bio };
 
-	if (null->plain) {
-		kp_device_account(device, bio);
-		if (bio->next)
-			kp_request_end(bio, UINT64_MAX, 0);
-		else
-			kp_bio_endio(bio);
-		return;
-	}
 	kp_device_lock(device);
 	while (null->timed && device->in_flight == device->depth) {
 		kp_device_unlock(device);
@@ -412,6 +404,18 @@ static void null_submit(struct kp_stage *stage, struct kp_bio *bio)
 		end_request(&request);
 		kp_device_ended_inside(device);
 	}
+}
+
+static void null_submit(struct kp_stage *stage, struct kp_bio *bio)
+{
+	struct null_device *null = null_device(kp_stage_device(stage));
+
+	if (null->plain && !bio->next) {
+		kp_device_account(&null->device, bio);
+		kp_bio_endio(bio);
+		return;
+	}
+	submit_any(null, bio);
 }
 
 #define BATCH 16u /* requests that leave the heap at a time */
