@@ -109,6 +109,8 @@ static int worker_init(struct kp_stage *stage, const struct kp_stage_config *con
 					    .next = stage->next,
 					    .pipeline = stage->pipeline,
 					    .index = stage->index };
+	if (worker->way == HOLDS)
+		return 0; /* a thread would take what the owner's flush is to find */
 	worker->running = !pthread_create(&worker->thread, NULL, work, worker);
 	return worker->running ? 0 : -EAGAIN;
 }
