@@ -176,13 +176,76 @@ static char *spent(const struct session *session, unsigned int rounds)
 	return NULL;
 }
 
-static char *cannot_resume(const struct options *options, const struct session *session)
+/* What kpolicy itself puts on fio's command line; of the rest much runs commands or writes files. */
+static bool is_known_arg(const char *arg)
+{
+	static const char *const known[] = { "--readonly", "--warnings-fatal",
+					     "--alloc-size=", "--aux-path=" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+		if (!strncmp(arg, known[i], strlen(known[i])))
+			return true;
+	return false;
+}
+
+/*
+ * A directory may come from anybody. Its job files are looked at as those of a new comparison are;
+ * returns why they must not be run. What they write now is what is checked before each round.
+ */
+static char *check_job(const struct options *options, struct session *session, size_t number)
+{
+	char *path = session_job_path(session, number), *error = NULL;
+	const struct comparison_variant *v = &session->comparison.variants[number];
+	const struct swap_input input = { .path = path };
+	const struct swap_options swap = { .fio = session->fio,
+					   .engine_dir = options->engine_dir,
+					   .destructive = options->destructive,
+					   .allow_exec = options->allow_exec };
+	struct variant native;
+	struct swap_result result;
+
+	for (size_t i = 0; i < v->args.nr && !error; i++)
+		if (!is_known_arg(v->args.item[i]))
+			error = format("%s/session.json: kpolicy gives fio no option '%s'",
+				       session->dir, v->args.item[i]);
+	if (!error && !variant_parse("native", &native, &error)) {
+		if (!swap_job(&input, &native, &swap, &result, &error)) {
+			for (size_t i = 0; i < result.nr_written; i++)
+				written_add(&session->written, result.written[i]);
+			session->written.unknown |= result.writes_unknown;
+			swap_result_free(&result);
+		}
+		variant_free(&native);
+	}
+	free(path);
+	return error;
+}
+
+/* The programs that the directory names: fio, and what its job files run. */
+static char *cannot_trust(const struct options *options, struct session *session)
+{
+	char *fio = strchr(options->fio, '/') ? realpath(options->fio, NULL) : NULL, *error = NULL;
+
+	if (!options->allow_exec && strcmp(session->fio, fio ? fio : options->fio))
+		error = format("%s/session.json names the fio %s; if it may be run, say "
+			       "--allow-exec",
+			       session->dir, session->fio);
+	for (size_t i = 0; i < session->comparison.nr_variants && !error; i++)
+		error = check_job(options, session, i);
+	free(fio);
+	return error;
+}
+
+static char *cannot_resume(const struct options *options, struct session *session)
 {
 	char *error = NULL, *version = NULL;
 
 	if (chdir(session->cwd))
 		return format("%s: %s: the comparison was started there", session->cwd,
 			      strerror(errno));
+	error = cannot_trust(options, session);
+	if (error)
+		return error;
 	if (fio_check(session->fio, &version, &error))
 		return error;
 	if (strcmp(version, session->comparison.fio_version))

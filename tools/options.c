@@ -75,7 +75,7 @@ static const struct {
 	[OPT_STRICT] = { "strict", NULL, RUNS, "drop no option: refuse" },
 	[OPT_FORCE] = { "force", NULL, RUNS, "run what is not comparable" },
 	[OPT_DESTRUCTIVE] = { "destructive", NULL, RUNS | FOR_RESUME, "may write devices" },
-	[OPT_ALLOW_EXEC] = { "allow-exec", NULL, RUNS, "may run exec_prerun" },
+	[OPT_ALLOW_EXEC] = { "allow-exec", NULL, RUNS | FOR_RESUME, "may run exec_prerun" },
 	[OPT_ROUNDS] = { "rounds", "N", RUNS | FOR_RESUME, "at most so many" },
 	[OPT_PRECISION] = { "precision", "PCT", RUNS | FOR_RESUME, "width to reach (2)" },
 	[OPT_TIME] = { "time", "T", RUNS | FOR_RESUME, "at most so long (90s, 2h)" },

@@ -214,6 +214,63 @@ static bool check_like(const struct options *options, const struct candidate *c,
 	return options->force;
 }
 
+/* The row that a variant stands for; NULL: none, or native. */
+static const struct kp_variant *row_of(const struct variant *v)
+{
+	const struct kp_variant *row = NULL;
+	char why[512];
+
+	if (v->engine)
+		kp_policy_find(variant_policy(v->engine), variant_setting(v, "policy"),
+			       variant_setting(v, "kernel"), &row, why, sizeof(why));
+	return row;
+}
+
+static bool names_row(const char *key)
+{
+	return !strcmp(key, "policy") || !strcmp(key, "kernel");
+}
+
+/* Does @b set all that @a sets, but for what names the row? */
+static bool has_settings(const struct variant *b, const struct variant *a)
+{
+	for (size_t i = 0; i < a->nr_settings; i++) {
+		const char *other = variant_setting(b, a->settings[i].key);
+
+		if (!names_row(a->settings[i].key) && strcmp(a->settings[i].key, "counters") &&
+		    (!other || strcmp(other, a->settings[i].value)))
+			return false;
+	}
+	return true;
+}
+
+/* diolock takes the rw_semaphore of kernel=: two kernels of one row may still differ. */
+static bool same_kernel(const struct variant *a, const struct variant *b)
+{
+	const char *x = variant_setting(a, "kernel"), *y = variant_setting(b, "kernel");
+
+	return strcmp(a->engine, "diolock") || (x && y ? !strcmp(x, y) : x == y);
+}
+
+/* Two words for the same thing: not the same word twice, which is a way to see the noise. */
+static void warn_one_row(const struct candidate *c, size_t nr, struct session *session)
+{
+	for (size_t i = 1; i < nr; i++) {
+		for (size_t j = 0; j < i; j++) {
+			const struct variant *a = &c[j].variant, *b = &c[i].variant;
+			const struct kp_variant *row = row_of(a);
+
+			if (row && row == row_of(b) && !strcmp(a->engine, b->engine) &&
+			    strcmp(a->text, b->text) && has_settings(a, b) && has_settings(b, a) &&
+			    same_kernel(a, b))
+				text_list_add(
+					&session->comparison.warnings,
+					"%s and %s are one variant, %s:%s: they do not differ",
+					a->text, b->text, a->engine, row->name);
+		}
+	}
+}
+
 /* ---- filling the session ------------------------------------------------------------------- */
 
 static void take_lines(struct text_list *to, char *const *line, size_t nr)
@@ -238,7 +295,7 @@ static void take_jobs(struct session *session, const struct swap_result *swap)
 		session->comparison.jobs[i] = (struct comparison_job){
 			.name = xstrdup(job->name),
 			.group = job->group,
-			.counted = job->storage || !any_storage,
+			.counted = (job->storage || !any_storage) && !job->unmeasured,
 			.phases = job->phases,
 			.after = job->after ? xstrdup(job->after) : NULL,
 			.fixed_work = job->fixed_work,
@@ -295,6 +352,7 @@ static bool fill_session(const struct options *options, struct session *session,
 		session->written.unknown |= c[i].swap.writes_unknown;
 		done = write_job(session, i, c[i].swap.text);
 	}
+	warn_one_row(c, session->comparison.nr_variants, session);
 	take_jobs(session, &c[0].swap);
 	if (done)
 		session_make_utf8(session);

@@ -205,11 +205,17 @@ static void find_crossings(const struct sweep *sweep, struct text_list *lines)
 
 	for (size_t v = 1; v < sweep->options->nr_variants; v++) {
 		size_t nr = curve_of(sweep, v, points);
-		size_t crossings = crossover_find(points, nr, found, MOST_CROSSING);
+		bool vague;
+		size_t crossings = crossover_find(points, nr, found, MOST_CROSSING, &vague);
 
 		for (size_t i = 0; i < crossings && i < MOST_CROSSING; i++)
 			describe_crossing(sweep, v, &found[i], lines);
-		if (!crossings && nr)
+		if (!crossings && vague)
+			text_list_add(lines,
+				      "%s and %s: too few points are decided to say whether they "
+				      "cross",
+				      sweep->options->variants[v], sweep->options->variants[0]);
+		else if (!crossings && nr)
 			text_list_add(lines, "%s and %s do not cross", sweep->options->variants[v],
 				      sweep->options->variants[0]);
 	}
@@ -293,7 +299,9 @@ static json_t *json_curve(const struct sweep *sweep, size_t variant)
 {
 	struct curve_point *points = xcalloc(sweep->points, sizeof(*points));
 	struct crossover found[MOST_CROSSING];
-	size_t nr = crossover_find(points, curve_of(sweep, variant, points), found, MOST_CROSSING);
+	bool vague;
+	size_t nr = crossover_find(points, curve_of(sweep, variant, points), found, MOST_CROSSING,
+				   &vague);
 	json_t *array = json_array();
 
 	for (size_t i = 0; i < nr && i < MOST_CROSSING; i++)

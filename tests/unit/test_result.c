@@ -309,6 +309,21 @@ START_TEST(chains_add_up)
 END_TEST
 
 /* Every prefix of a result is refused, with one line that names the file. */
+/* fio writes an empty object for a job with stats=0. */
+START_TEST(unmeasured_job)
+{
+	struct run_result run;
+	char *error;
+
+	ck_assert_int_eq(
+		read_text(FIO("{}," JOB("a", "0", "0", READER, WRITER) ",{}"), &run, &error), 0);
+	ck_assert_uint_eq(run.nr_jobs, 1);
+	ck_assert_str_eq(run.jobs[0].name, "a");
+	ck_assert_ptr_null(result_idle(&run));
+	result_free(&run);
+}
+END_TEST
+
 START_TEST(truncated)
 {
 	const char *whole = "note: text before\n" FIO(JOB("a", "0", "0", READER, WRITER));
@@ -507,20 +522,25 @@ START_TEST(crossovers)
 		{ 256, 2, 1.9, 2.1 },
 	};
 	static const struct curve_point flat[] = { { 1, 1.2, 1.1, 1.3 }, { 2, 1.1, 1.05, 1.15 } };
-	static const struct curve_point vague[] = { { 1, 0.9, 0.8, 1.2 }, { 2, 1.1, 0.9, 1.2 } };
+	static const struct curve_point half[] = { { 1, 0.9, 0.8, 0.95 }, { 2, 1.1, 0.9, 1.2 } };
+	static const struct curve_point vague_points[] = { { 1, 0.9, 0.8, 1.2 },
+							   { 2, 1.1, 0.9, 1.2 } };
 	struct crossover c[2];
+	bool vague;
 
-	ck_assert_uint_eq(crossover_find(up, 4, c, 2), 1);
+	ck_assert_uint_eq(crossover_find(up, 4, c, 2, &vague), 1);
 	ck_assert_double_eq_tol(c[0].x, 32, 1e-9); /* 0.8 and 1.25 are as far from 1 */
 	/* The upper bound leaves 1 between 4 and 16, the lower between 16 and 64. */
 	ck_assert_double_eq_tol(c[0].low, 4 * pow(4, log(1 / 0.55) / log(1.1 / 0.55)), 1e-9);
 	ck_assert_double_eq_tol(c[0].high, 16 * pow(4, log(1 / 0.7) / log(1.1 / 0.7)), 1e-9);
-	ck_assert_uint_eq(crossover_find(flat, 2, c, 2), 0);
-	ck_assert_uint_eq(crossover_find(flat, 0, c, 2), 0);
-	/* Where no interval leaves out 1 the ends of the curve are the bounds. */
-	ck_assert_uint_eq(crossover_find(vague, 2, c, 2), 1);
-	ck_assert_double_eq(c[0].low, 1);
-	ck_assert_double_eq(c[0].high, 2);
+	ck_assert_uint_eq(crossover_find(flat, 2, c, 2, &vague), 0);
+	ck_assert_uint_eq(crossover_find(flat, 0, c, 2, &vague), 0);
+	ck_assert(!vague);
+	/* Where no interval leaves out 1 on a side the sign of an estimate proves nothing. */
+	ck_assert_uint_eq(crossover_find(vague_points, 2, c, 2, &vague), 0);
+	ck_assert(vague);
+	ck_assert_uint_eq(crossover_find(half, 2, c, 2, &vague), 0);
+	ck_assert(vague);
 }
 END_TEST
 
@@ -540,6 +560,7 @@ int main(void)
 	tcase_add_test(reading, cpu_of_the_run);
 	tcase_add_test(reading, phases_add_up);
 	tcase_add_test(reading, chains_add_up);
+	tcase_add_test(reading, unmeasured_job);
 	tcase_add_test(reading, truncated);
 	tcase_add_test(reading, unreadable);
 	tcase_add_test(words, units);

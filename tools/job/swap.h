@@ -47,6 +47,7 @@ struct swap_job {
 	bool buffered;	      /* direct=0 in effect */
 	bool writes;	      /* writes or trims */
 	bool fixed_work;      /* the size ends the job, not time_based: compare time */
+	bool unmeasured;      /* stats=0: fio says nothing of it */
 	bool phases;	      /* writes all, then reads it all back to verify */
 	char *after;	      /* the job it waits for (wait_for=), or NULL */
 	char *ratio_one;      /* option that fixes the ratio (rate=..., thinktime=...), or NULL */

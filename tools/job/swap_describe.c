@@ -103,6 +103,7 @@ static void describe(struct swap *s, size_t i, struct swap_job *job)
 	job->old_engine = xstrdup(s->engines[i].name);
 	job->buffered = is_buffered(jf, i);
 	job->fixed_work = !(swap_is_on(jf, i, "time_based") && runtime);
+	job->unmeasured = jobfile_value(jf, i, "stats") && !swap_is_on(jf, i, "stats");
 	job->phases = verifies_afterwards(jf, i);
 	job->numjobs = targets_count(jf, i, "numjobs");
 	if (runtime)

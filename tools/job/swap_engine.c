@@ -283,8 +283,12 @@ static int nothing_to_exchange(struct swap *s)
 		if (jobfile_is_job(&s->jf->sections[i]))
 			return text_error_at(
 				s->error, EOPNOTSUPP, s->engines[i].file, s->engines[i].line,
-				"no job has a storage engine that can be exchanged, [%s] has %s",
-				s->jf->sections[i].name, s->engines[i].name);
+				"no job has a storage engine that can be exchanged, [%s] has %s%s",
+				s->jf->sections[i].name, s->engines[i].name,
+				strcmp(s->engines[i].name, "null")
+					? ""
+					: "; for a null device write ioengine=psync, and --set "
+					  "backend=null");
 	return -EINVAL;
 }
 

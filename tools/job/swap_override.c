@@ -197,6 +197,21 @@ static bool engine_has(struct swap *s, size_t i, const char *key)
 	return text_list_has(&s->options, key);
 }
 
+/* A size counts from the offset on. */
+static void warn_offset(struct swap *s, size_t i)
+{
+	static const char *const options[] = { "offset", "offset_increment" };
+
+	for (size_t k = 0; k < ARRAY_SIZE(options); k++) {
+		const struct jobfile_line *l = jobfile_effective(s->jf, i, options[k]);
+
+		if (l && swap_is_on(s->jf, i, options[k]))
+			swap_warn(s, l->file, l->line,
+				  "'%s=%s' stays: files grow to the size that is set and this",
+				  l->key, l->value);
+	}
+}
+
 static int override_section(struct swap *s, size_t i, struct override *o)
 {
 	struct jobfile_section *section = &s->jf->sections[i];
@@ -219,6 +234,8 @@ static int override_section(struct swap *s, size_t i, struct override *o)
 	if (ret || (!is_job && !(is_directory && jobfile_own(section, "filename"))))
 		return ret;
 	o->used |= is_job;
+	if (is_job && !strcmp(fioinfo_name(o->key), "size"))
+		warn_offset(s, i);
 	jobfile_append(section, o->key, o->value);
 	return 0;
 }

@@ -38,11 +38,32 @@ static int refuse_run(struct swap *s, int err, const struct jobfile_line *at, ch
 	return ret;
 }
 
-static int refuse_exec(struct swap *s, const struct jobfile_line *at)
+static int refuse_exec(struct swap *s, const struct jobfile_line *at, const char *what)
 {
 	return refuse_run(s, EPERM, at,
-			  format("%s=%s runs a command; if it may, say --allow-exec", at->key,
-				 at->value ? at->value : ""));
+			  format("%s=%s %s; if it may, say --allow-exec", at->key,
+				 at->value ? at->value : "", what));
+}
+
+/* An external engine is code that fio runs: ours are known. */
+static bool is_foreign(const struct swap *s, const char *engine)
+{
+	static const char external[] = "external:";
+	bool foreign = false;
+
+	if (!strncmp(engine, external, strlen(external))) {
+		char *dir = realpath(s->opt->engine_dir, NULL);
+		char *path = realpath(engine + strlen(external), NULL);
+		const char *below = dir ? dir : s->opt->engine_dir;
+		const char *file = path ? path : engine + strlen(external);
+		size_t len = strlen(below);
+
+		foreign = strncmp(file, below, len) || file[len] != '/' ||
+			  strchr(file + len + 1, '/');
+		free(dir);
+		free(path);
+	}
+	return foreign;
 }
 
 static int check_exec(struct swap *s, size_t i)
@@ -53,11 +74,13 @@ static int check_exec(struct swap *s, size_t i)
 	if (s->opt->allow_exec)
 		return 0;
 	if (l && l->value && !strcmp(l->value, "exec"))
-		return refuse_exec(s, l);
+		return refuse_exec(s, l, "runs a command");
+	if (l && l->value && is_foreign(s, l->value))
+		return refuse_exec(s, l, "is code from outside of the folder of the engines");
 	for (const char *const *option = exec_options; *option && !ret; option++) {
 		l = jobfile_effective(s->jf, i, *option);
 		if (l && l->value && *l->value)
-			ret = refuse_exec(s, l);
+			ret = refuse_exec(s, l, "runs a command");
 	}
 	return ret;
 }

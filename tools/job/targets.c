@@ -8,6 +8,7 @@
 
 #define DEFAULT_FORMAT "$jobname.$jobnum.$filenum"
 #define FILES_MAX      (1u << 20)
+#define JOBS_MAX       4096 /* fio refuses more */
 
 unsigned int targets_count(const struct jobfile *jf, size_t index, const char *name)
 {
@@ -113,7 +114,8 @@ static bool names_a_device(const char *jobname)
 
 static void add_generated(struct targets *t, const struct jobfile *jf, size_t index)
 {
-	unsigned int numjobs = targets_count(jf, index, "numjobs");
+	unsigned int count = targets_count(jf, index, "numjobs");
+	unsigned int numjobs = count < JOBS_MAX ? count : JOBS_MAX;
 	unsigned int nrfiles = targets_count(jf, index, "nrfiles");
 	const char *format = jobfile_value(jf, index, "filename_format");
 	const char *directories = jobfile_value(jf, index, "directory");

@@ -75,6 +75,20 @@ static char *why_ended(int status, const char *output, const char *errors)
 	return reason;
 }
 
+/* Adds to an error what the engine or fio printed about it. Takes @reason, which may be NULL. */
+static char *with_words(char *reason, const char *errors)
+{
+	char *words = reason ? first_words(errors) : NULL;
+
+	if (!words)
+		return reason;
+	char *all = strstr(words, reason) ? xstrdup(words) : format("%s: %s", reason, words);
+
+	free(words);
+	free(reason);
+	return all;
+}
+
 /* Runs that ended by themselves: is the result there, and good? */
 static int judge_run(const struct fio_run *fio, int status, const char *partial, const char *errors,
 		     struct run_result *result, char **reason)
@@ -84,8 +98,8 @@ static int judge_run(const struct fio_run *fio, int status, const char *partial,
 
 	if (!ret)
 		comparison_classify(fio->comparison, result);
-	/* The job's own error says more than the exit code that follows from it. */
-	*reason = ret ? NULL : result_error(result, status);
+	/* The job's own error says more than the exit code, and what was printed more than both. */
+	*reason = ret ? NULL : with_words(result_error(result, status), errors);
 	if (!*reason && ret && disk_full(partial))
 		*reason = format("%s: %s", partial, strerror(ENOSPC));
 	if (!*reason && status)

@@ -185,7 +185,8 @@ static char *check_jobs(struct loop *loop, const struct run_result *run, const c
 		counted = counted || run->jobs[i].counted;
 	if (!counted)
 		return xstrdup("fio reports no job of its own for what is compared: leave "
-			       "group_reporting, or give the other jobs a group (new_group)");
+			       "group_reporting and stats=0, or give the other jobs a group "
+			       "(new_group)");
 	if (!loop->nr_jobs)
 		loop->nr_jobs = run->nr_jobs;
 	if (run->nr_jobs == loop->nr_jobs)

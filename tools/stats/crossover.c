@@ -18,8 +18,8 @@ static double bound(const struct curve_point *p, int above)
 }
 
 /*
- * Walks from point @from in @step until the interval leaves out 1 on the side that the ratio has
- * there, and returns where its bound crosses 1 on the way.
+ * Walks from point @from in @step to the interval that leaves out 1 on the side that the ratio has at
+ * @from. Returns where the bound crosses 1 on the way there, or NAN when no interval leaves out 1.
  */
 static double edge(const struct curve_point *points, size_t nr, size_t from, int step, int above)
 {
@@ -27,7 +27,7 @@ static double edge(const struct curve_point *points, size_t nr, size_t from, int
 
 	while ((bound(&points[at], above) > 1) != (above != 0)) {
 		if (at == (step < 0 ? 0 : nr - 1))
-			return points[at].x;
+			return NAN;
 		at += step;
 	}
 	const struct curve_point *clear = &points[at], *last = &points[at - step];
@@ -36,21 +36,29 @@ static double edge(const struct curve_point *points, size_t nr, size_t from, int
 }
 
 size_t crossover_find(const struct curve_point *points, size_t nr, struct crossover *found,
-		      size_t most)
+		      size_t most, bool *vague)
 {
 	size_t count = 0;
 
+	*vague = false;
 	for (size_t i = 1; i < nr; i++) {
 		int before = points[i - 1].ratio > 1, after = points[i].ratio > 1;
 
 		if (before == after)
 			continue;
+		double low = edge(points, nr, i - 1, -1, before);
+		double high = edge(points, nr, i, 1, after);
+
+		if (isnan(low) || isnan(high)) {
+			*vague = true;
+			continue;
+		}
 		if (count < most)
 			found[count] = (struct crossover){
 				.x = line_at_one(points[i - 1].x, points[i - 1].ratio, points[i].x,
 						 points[i].ratio),
-				.low = edge(points, nr, i - 1, -1, before),
-				.high = edge(points, nr, i, 1, after),
+				.low = low,
+				.high = high,
 			};
 		count++;
 	}

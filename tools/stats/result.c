@@ -139,7 +139,9 @@ static void read_jobs(const json_t *array, struct run_result *run)
 {
 	run->jobs = xcalloc(json_array_size(array), sizeof(*run->jobs));
 	for (size_t i = 0; i < json_array_size(array); i++)
-		read_job(json_array_get(array, i), &run->jobs[run->nr_jobs++]);
+		/* fio says nothing of a job with stats=0, not even its name */
+		if (json_object_get(json_array_get(array, i), "jobname"))
+			read_job(json_array_get(array, i), &run->jobs[run->nr_jobs++]);
 	number_jobs(run);
 }
 

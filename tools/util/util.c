@@ -106,9 +106,14 @@ void message(const char *fmt, ...)
 	/* A progress line may stand there. */
 	fputs(isatty(STDERR_FILENO) ? "\r\033[Kkpolicy: " : "kpolicy: ", stderr);
 	va_start(args, fmt);
-	vfprintf(stderr, fmt, args);
+	char *text = vformat(fmt, args);
 	va_end(args);
-	fputc('\n', stderr);
+	/* What a user typed may hold anything; a message is one line. */
+	for (char *c = text; *c; c++)
+		if ((unsigned char)*c < ' ')
+			*c = ' ';
+	fprintf(stderr, "%s\n", text);
+	free(text);
 }
 
 bool complain(char *error)
