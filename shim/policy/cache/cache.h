@@ -51,7 +51,7 @@
 #include "stage.h"
 
 #define CACHE_MAX_USERS 8192u /* pipelines */
-#define CACHE_MAX_FILES 4096u
+#define CACHE_MAX_FILES 16384u
 #define PAGES_PER_CHUNK 1024u
 #define CACHE_CHUNKS	(1u << 20) /* 4 TiB */
 
