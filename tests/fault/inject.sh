@@ -156,7 +156,8 @@ calls() {
 			told=$(errors_of total_err)
 			! jq -e 'any(.jobs[]; .error == 84)' json >/dev/null || { report "$1" "data lost"; lost=1; }
 			[ "$nr" = 0 ] || [ "$told" -gt 0 ] || [ $status != 0 ] || { report "$1" "$nr faults, no error"; lost=1; }
-			[ "$told" -le "$nr" ] || { report "$1" "$nr faults, $told errors"; lost=1; }
+			# Writeback's error is told to each who has the file open.
+			[ "$told" -le $((cached ? nr * jobs : nr)) ] || { report "$1" "$nr faults, $told errors"; lost=1; }
 		fi
 	fi
 	settle
@@ -229,8 +230,9 @@ limited() {
 	tally "$name" 1 $lost $hung $left 1
 }
 
-many_files=1000 many_jobs=48
-[ "$rounds" -le 1 ] || { many_files=10000; many_jobs=500; }
+# 500 jobs of 129 requests each are all that fs.aio-max-nr has by default: others need some too.
+many_files=1000 many_jobs=48 many_device_jobs=48
+[ "$rounds" -le 1 ] || { many_files=10000; many_jobs=500; many_device_jobs=256; }
 # All engines in the long form, a buffered one and another in the short one.
 limited_engines='split diolock checksum blocksize writeback'
 [ "$rounds" -gt 1 ] || { pick split diolock checksum; limited_engines=$picked; pick blocksize writeback; limited_engines="$limited_engines $picked"; }
@@ -243,7 +245,7 @@ for engine in $limited_engines; do
 	limited nofile-40 ok '-n 40' $e --backend=io_uring --name=j --rw=write --bs=4k --size=1m --nrfiles=64 --openfiles=8 --filename_format=f.\$filenum
 	limited nofile-40 any '-n 40' $e --backend=psync $small --thread=1 --numjobs=30 --verify=none
 	limited many-files ok '-c 0' $e --backend=libaio --name=j --rw=write --bs=4k --nrfiles=$many_files --filesize=4k --openfiles=100 --filename_format=f.\$filenum
-	limited many-jobs ok '-c 0' $e --backend=psync --name=j --rw=randwrite --bs=4k --size=64k --offset_increment=64k --numjobs=$many_jobs --filename=f --group_reporting
+	limited many-jobs ok '-c 0' $e --backend=psync --name=j --rw=randwrite --bs=4k --size=64k --offset_increment=64k --numjobs=$many_device_jobs --filename=f --group_reporting
 	limited many-jobs ok '-c 0' $e --backend=null --name=j --rw=randrw --bs=4k --size=256k --numjobs=$many_jobs --thread=1 --filename=f --group_reporting
 done
 
