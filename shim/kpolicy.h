@@ -26,7 +26,7 @@
  *	kp_arena_destroy(config.arena);
  *
  * Rules that hold for every function: results are 0 (or a count) or -errno; nothing is printed
- * except through kp_set_log(); 'owner' means the thread that created the pipeline.
+ * except through kp_set_log(). The owner of a pipeline is the thread that created it.
  */
 #ifndef KPOLICY_H
 #define KPOLICY_H
@@ -42,7 +42,7 @@
 extern "C" {
 #endif
 
-/* The library is built with -fvisibility=hidden: what is declared here is all that it exports. */
+/* The library is built with -fvisibility=hidden and exports only what this header declares. */
 #pragma GCC visibility push(default)
 
 #define KP_PAGE_SIZE 4096u
@@ -75,7 +75,7 @@ struct kp_queue_limits {
 	uint32_t max_sectors; /* sectors of 512 bytes */
 	uint32_t max_segments;
 	uint32_t max_segment_size;
-	uint32_t chunk_sectors;	    /* no request crosses a multiple of it; 0: no such boundary */
+	uint32_t chunk_sectors;	    /* no request crosses a multiple of this; 0: no boundary */
 	uint64_t seg_boundary_mask; /* no segment crosses it; the kernel's default is 4 GiB - 1 */
 	uint64_t
 		virt_boundary_mask; /* gap rule: only first and last segment may miss it; 0: none */
@@ -99,10 +99,10 @@ struct kp_limit_options {
 enum kp_op {
 	KP_OP_READ,
 	KP_OP_WRITE,
-	KP_OP_DISCARD,	  /* give the range back; later reads of it return anything */
-	KP_OP_FLUSH,	  /* fsync: what was completed before is durable, metadata too */
-	KP_OP_FDATASYNC,  /* fdatasync: only the metadata that reading needs */
-	KP_OP_SYNC_RANGE, /* sync_file_range over the bio's range */
+	KP_OP_DISCARD,	  /* give the range back; a later read of it may return anything */
+	KP_OP_FLUSH,	  /* fsync: completed writes and all metadata become durable */
+	KP_OP_FDATASYNC,  /* fdatasync: of the metadata only what a read needs */
+	KP_OP_SYNC_RANGE, /* sync_file_range(2) over the range of the bio */
 	KP_NR_OPS,
 };
 
@@ -118,14 +118,14 @@ struct kp_iter {
 	uint64_t size; /* bytes left */
 	uint32_t idx;  /* current segment */
 	uint32_t pad;
-	size_t done; /* bytes of the current segment already behind us */
+	size_t done; /* bytes of the current segment that the iterator has passed */
 };
 
 /**
  * struct kp_bio - one block I/O.
  *
- * The vector is immutable and may be shared: split bios have their own iterator over the vector
- * of the bio they were cut from, which outlives them because they are chained to it.
+ * The vector is immutable and may be shared. A bio that was split off has an iterator of its own over
+ * the vector of its parent, and the parent lives longer because the two are chained.
  */
 struct kp_bio {
 	struct kp_iter iter;
@@ -133,16 +133,16 @@ struct kp_bio {
 	uint16_t op;
 	uint16_t flags;
 	int32_t status;	    /* 0 or -errno; the first error wins */
-	uint32_t remaining; /* under KP_BIO_CHAIN: itself and the children in flight */
+	uint32_t remaining; /* with children: the bio itself and the children in flight */
 	uint32_t nr_vecs;
-	uint64_t resid; /* atomic; bytes at the end that were not transferred: a read across EOF */
+	uint64_t resid; /* atomic; bytes at the end that were not transferred, as after EOF */
 	struct kp_file *file;
-	struct kp_bio *parent;		    /* ended when this and its other children are */
+	struct kp_bio *parent;		    /* ends when all of its children have ended */
 	void (*end_io)(struct kp_bio *bio); /* any thread; must not submit */
-	void *private;			    /* for whoever set end_io */
-	struct kp_bio *next;	    /* list link of who holds the bio; bios of one request */
-	struct kp_bio_set *set;	    /* whose pools it came from and goes back to */
-	struct kp_segment *own_vec; /* vector freed with the bio */
+	void *private;			    /* of the code that set end_io */
+	struct kp_bio *next;	    /* link in the holder's list, or to the request's next bio */
+	struct kp_bio_set *set;	    /* the bio came from its pools and goes back to them */
+	struct kp_segment *own_vec; /* a vector that is freed with the bio */
 	uint32_t own_class;
 };
 
@@ -214,7 +214,7 @@ struct kp_alias {
 /** struct kp_policy - a stage and its table of variants. */
 struct kp_policy {
 	const char *name;
-	const char *option; /* that picks the variant, for messages; NULL: "policy" */
+	const char *option; /* messages call the option that picks the variant so; NULL: "policy" */
 	const char *summary;
 	const char *default_variant;
 	const struct kp_stage_ops *ops;
@@ -277,7 +277,7 @@ int kp_version_compare(const char *a, const char *b);
  * @size: bytes of address space; 0: 4 TiB, or what there is of it. Memory is used as it is
  * touched.
  *
- * Call before forking. It leaves nothing behind in any file system.
+ * Call it before any fork(). The arena leaves nothing behind in any file system.
  * Return: 0 or -ENOMEM.
  */
 int kp_arena_create(struct kp_arena **arena, size_t size);
@@ -357,7 +357,7 @@ struct kp_counter_slot {
 	struct kp_counter_run transfers; /* both an I/O and a request */
 };
 
-/** kp_counters_slot - a fresh slot; slots live as long as the arena. Return: NULL when full. */
+/** kp_counters_slot - a new slot, which lives as long as the arena. Return: NULL when none is left. */
 struct kp_counter_slot *kp_counters_slot(struct kp_arena *arena);
 
 /**
@@ -366,7 +366,7 @@ struct kp_counter_slot *kp_counters_slot(struct kp_arena *arena);
  * @output: only the slots that name this file; NULL for all.
  * @generator: the value of the "fio" member.
  *
- * The file appears whole or not at all. Any one thread, after the jobs ended.
+ * The file appears whole or not at all. Call it from one thread, after the jobs have ended.
  * Return: 0 or -errno.
  */
 int kp_counters_write(struct kp_arena *arena, const struct kp_policy *const *policies,

@@ -15,18 +15,18 @@ static inline bool kp_op_has_data(unsigned int op)
 }
 
 enum kp_bio_flags {
-	KP_BIO_CHAIN = 1 << 0,	 /* 'remaining' counts: the bio has children (BIO_CHAIN) */
+	KP_BIO_CHAIN = 1 << 0,	 /* the bio has children, which 'remaining' counts (BIO_CHAIN) */
 	KP_BIO_NOMERGE = 1 << 1, /* the plug must not merge it (REQ_NOMERGE) */
-	KP_BIO_SYNC = 1 << 2,	 /* somebody waits for it in place (is_sync_kiocb, REQ_SYNC) */
+	KP_BIO_SYNC = 1 << 2,	 /* the submitter waits in place (is_sync_kiocb, REQ_SYNC) */
 	KP_BIO_DSYNC = 1 << 3,	 /* written through: O_DSYNC or O_SYNC */
-	KP_BIO_SHARED = 1 << 4,	 /* ended by several threads: 'remaining' needs atomics */
+	KP_BIO_SHARED = 1 << 4,	 /* several threads may end it: 'remaining' is atomic */
 };
 
 /* Vectors come in the size classes of the kernel's biovec slabs. */
 #define KP_VEC_CLASSES 6
 extern const uint16_t kp_vec_class_size[KP_VEC_CLASSES];
 
-/* struct kp_bio_set - where a stage gets its bios and vectors, as bio_set in the kernel. */
+/* struct kp_bio_set - the pools of bios and vectors of a stage, as bio_set in the kernel. */
 struct kp_bio_set {
 	struct kp_pool bios;
 	struct kp_pool vecs[KP_VEC_CLASSES];
@@ -45,14 +45,14 @@ void kp_bio_set_exit(struct kp_bio_set *set);
 unsigned int kp_vec_class(unsigned int nr_vecs);
 
 /*
- * kp_bio_alloc - a bio without position or data, with room for @nr_vecs segments of its own
- * (0: none; it will share one). Waits in place for completions when the pool is empty.
+ * kp_bio_alloc - a bio without position or data, with a vector of @nr_vecs segments of its own; 0: the
+ * bio will share a vector. Waits in place for completions while the pool is empty.
  *
- * Return: NULL when nothing is in flight that could return one.
+ * Return: NULL when no bio is in flight that could come back to the pool.
  */
 struct kp_bio *kp_bio_alloc(struct kp_bio_set *set, unsigned int nr_vecs);
 
-/* kp_bio_free - back to its pools. Any thread when the pipeline is shared. */
+/* kp_bio_free - give @bio back to its pools. Owner; in a shared pipeline any thread. */
 void kp_bio_free(struct kp_bio *bio);
 
 /*
@@ -65,8 +65,8 @@ void kp_bio_chain(struct kp_bio *bio, struct kp_bio *parent);
 void kp_bio_endio_chain(struct kp_bio *bio);
 
 /*
- * kp_bio_endio - @bio, or its last outstanding child, is done; set bio->status before.
- * Climbs to the parents in a loop, as bio_endio() does. Any thread.
+ * kp_bio_endio - @bio has ended; the caller has set bio->status. A bio with children ends with the
+ * last of them. The function climbs to the parents in a loop, as bio_endio() does. Any thread.
  */
 static inline void kp_bio_endio(struct kp_bio *bio)
 {
@@ -126,7 +126,7 @@ static inline void kp_iter_step(const struct kp_segment *vec, struct kp_iter *it
 	}
 }
 
-/* kp_iter_next - the same in a walk that only ever takes whole segments. */
+/* kp_iter_next - kp_iter_step() for a walk that takes whole segments only. */
 static inline void kp_iter_next(struct kp_iter *iter, size_t len)
 {
 	iter->pos += len;

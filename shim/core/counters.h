@@ -24,15 +24,15 @@ struct kp_counter_desc {
 };
 
 /*
- * kp_count - add to a counter that only one thread at a time writes. Plain instructions, yet
- * defined when the parent looks at it meanwhile.
+ * kp_count - add to a counter that only one thread at a time writes. The compiler emits plain
+ * instructions, and a process that reads the counter meanwhile sees a whole value.
  */
 static inline void kp_count(uint64_t *counter, uint64_t n)
 {
 	__atomic_store_n(counter, __atomic_load_n(counter, __ATOMIC_RELAXED) + n, __ATOMIC_RELAXED);
 }
 
-/* kp_count_max - the same for a maximum. */
+/* kp_count_max - raise a maximum that only one thread at a time writes. */
 static inline void kp_count_max(uint64_t *counter, uint64_t value)
 {
 	if (value > __atomic_load_n(counter, __ATOMIC_RELAXED))
@@ -42,13 +42,13 @@ static inline void kp_count_max(uint64_t *counter, uint64_t value)
 /* kp_counters_width - values that some counters take up in a slot. */
 unsigned int kp_counters_width(const struct kp_counter_desc *counters, unsigned int nr);
 
-/* kp_counters_at - where the counters of @policy begin: in every slot at the same place. */
+/* kp_counters_at - where the counters of @policy begin in a slot, the same in every slot. */
 unsigned int kp_counters_at(const struct kp_policy *policy);
 
 /* kp_count_time - add @ns to a KP_COUNTER_TIMES that only one thread at a time writes. */
 void kp_count_time(uint64_t *counter, uint64_t ns);
 
-/* kp_size_bucket - where a size belongs in a KP_COUNTER_SIZES histogram. */
+/* kp_size_bucket - the bucket of a size in a KP_COUNTER_SIZES histogram. */
 static inline unsigned int kp_size_bucket(uint64_t bytes)
 {
 	unsigned int bits = 64 - __builtin_clzll((bytes - !!bytes) | (KP_SECTOR_SIZE - 1));

@@ -27,11 +27,12 @@ struct kp_device {
 	struct kp_stage stage;
 	const struct kp_device_ops *ops;
 	struct kp_device_config config;
-	unsigned int depth;	/* requests in flight at most */
-	unsigned int in_flight; /* submitted, held requests included; written locked, read by all */
+	unsigned int depth; /* requests in flight at most */
+	unsigned int
+		in_flight; /* atomic; requests that entered and have not ended. Written locked */
 	const struct kp_owner *owner; /* of the pipeline */
 	/*
-	 * An eventfd that other threads write to end a wait in reap; -1 when nobody else posts.
+	 * An eventfd that ends a wait in reap; other threads write it. -1: no other thread posts.
 	 */
 	int wake_fd;
 	struct kp_counter_slot *slot; /* where bios and requests are counted */
@@ -48,12 +49,12 @@ struct kp_device {
 	 * stage's own lock; nothing nests inside it.
 	 */
 	pthread_mutex_t lock;
-	/* With lock: the owner ended requests; for waiting threads but the owner. */
+	/* With lock: requests ended. Threads other than the owner wait for it. */
 	pthread_cond_t progress;
 	unsigned int progress_seq; /* atomic; of a shared device: changes when requests end */
 	unsigned int owner_seen;   /* the progress_seq that the owner saw last */
 	bool owner_sleeps;	   /* atomic; the owner must be woken when requests end */
-	unsigned int waiting; /* such threads: each request that ends may be what one waits for */
+	unsigned int waiting;	   /* threads that wait for progress: each request may be the one */
 };
 
 /**
@@ -106,8 +107,8 @@ static inline void kp_device_unlock(struct kp_device *device)
 }
 
 /*
- * kp_device_fence - after a completion came in: what its submitter wrote before is seen from here
- * on. The kernel has ordered it, the language does not know.
+ * kp_device_fence - make what the submitter wrote visible to the thread that got the completion. The
+ * kernel has ordered the two already, but the language does not know that.
  */
 static inline void kp_device_fence(struct kp_device *device)
 {
@@ -141,16 +142,17 @@ static inline void kp_device_account(struct kp_device *device, const struct kp_b
 }
 
 /*
- * kp_request_iov - the memory of a request from byte @skip on, adjacent pieces joined.
+ * kp_request_iov - fill @iov with the memory of a request from byte @skip on; pieces that adjoin
+ * become one.
  *
- * Return: how many of the KP_REQUEST_IOV entries of @iov are in use. What does not fit into them,
- * or into the device's transfer limit, is left for a continuation, as after a short transfer.
+ * Return: the entries of @iov in use, KP_REQUEST_IOV at most. A request that needs more, or that is
+ * larger than the device's transfer limit, goes on afterwards as after a short transfer.
  */
 #define KP_REQUEST_IOV 256
 unsigned int kp_request_iov(const struct kp_device *device, const struct kp_bio *bio, uint64_t skip,
 			    struct iovec *iov);
 
-/* kp_request_is_plain - is @bio one whole segment, as an I/O that no stage touched? */
+/* kp_request_is_plain - is @bio one segment, as an I/O that no stage has changed? */
 static inline bool kp_request_is_plain(const struct kp_device *device, const struct kp_bio *bio)
 {
 	return bio->nr_vecs == 1 && !bio->next && !device->transfer_limit;
@@ -161,7 +163,7 @@ static inline bool kp_request_is_plain(const struct kp_device *device, const str
  * @bytes: how many bytes were transferred. Data missing at the end becomes the bios' resid.
  * @error: 0 or -errno, for the bios that lie behind @bytes.
  *
- * A bio may have heard from its children already: what they said stays.
+ * Children of a bio may have set its status and resid already; those stay.
  */
 void kp_request_end(struct kp_bio *bio, uint64_t bytes, int error);
 
@@ -171,8 +173,8 @@ static inline void kp_device_add_in_flight(struct kp_device *device, int nr)
 }
 
 /*
- * kp_device_started - a request entered the device, with the device locked. @news: an owner that
- * already waits must hear of it.
+ * kp_device_started - count a request that entered the device, with the device locked. @news: an
+ * owner that sleeps must wake up because of it.
  */
 static inline void kp_device_started(struct kp_device *device, bool news)
 {
@@ -185,8 +187,8 @@ static inline void kp_device_started(struct kp_device *device, bool news)
 void kp_device_ended_shared(struct kp_device *device, unsigned int nr);
 
 /*
- * kp_device_ended - @nr requests left the device, their slots and bios are free: adjusts in_flight,
- * wakes the threads, and the owner, that wait for any of that. Any thread.
+ * kp_device_ended - count @nr requests that left the device, after their slots and bios have become
+ * free, and wake the threads that wait for those. Any thread.
  */
 static inline void kp_device_ended(struct kp_device *device, unsigned int nr)
 {
@@ -214,7 +216,7 @@ static inline void kp_device_ended_inside(struct kp_device *device)
  */
 bool kp_transfer_more(unsigned int op, uint64_t bytes, uint64_t *done, ssize_t result, int *error);
 
-/* kp_device_sync - carry out a flush, sync or discard by system call and end it. Any thread. */
+/* kp_device_sync - do a flush, sync or discard by one system call and end it. Any thread. */
 void kp_device_sync(struct kp_bio *bio);
 
 #endif

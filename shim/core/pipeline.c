@@ -64,7 +64,7 @@ static void io_end(struct kp_bio *bio)
 		io_end_shared(pl, io);
 }
 
-/* A deferred bio carries its stage where nobody else looks meanwhile. */
+/* bio->private holds the stage while a bio is deferred. */
 void kp_pipeline_defer(struct kp_pipeline *pl, struct kp_stage *stage, struct kp_bio *bio)
 {
 	struct kp_bio *top = __atomic_load_n(&pl->deferred, __ATOMIC_RELAXED);
@@ -101,7 +101,7 @@ static void drain_deferred(struct kp_pipeline *pl)
 	}
 }
 
-/* Take over what other threads completed or deferred. */
+/* Take over the I/Os that other threads have completed, and submit the deferred bios. */
 static void drain(struct kp_pipeline *pl)
 {
 	struct kp_io *io;
@@ -126,7 +126,7 @@ static bool holds_lower(const struct kp_pipeline *pl)
 	return __atomic_load_n(&pl->lower_holder, __ATOMIC_RELAXED) == kp_this_thread();
 }
 
-/* Enter below. The owner does not wait. Return: false when somebody else is inside. */
+/* Take 'lower'. The owner does not wait. Return: false when another thread holds the lock. */
 static bool enter_lower(struct kp_pipeline *pl)
 {
 	if (!holds_lower(pl)) {
@@ -148,7 +148,7 @@ static inline void flush_stages(struct kp_stage *from)
 	}
 }
 
-/* As enter_lower(), but who is inside is asked to flush in our stead if need be. */
+/* As enter_lower(), but ask the holder to flush in the caller's place when there is one. */
 static bool enter_or_ask(struct kp_pipeline *pl)
 {
 	if (enter_lower(pl))
@@ -157,13 +157,13 @@ static bool enter_or_ask(struct kp_pipeline *pl)
 	return enter_lower(pl);
 }
 
-/* Out, and for the owner the flush that it could not do meanwhile. */
+/* Release 'lower', and do the flush that the owner asked for meanwhile. */
 static void leave_lower(struct kp_pipeline *pl)
 {
 	while (--pl->lower_depth == 0) {
 		__atomic_store_n(&pl->lower_holder, NULL, __ATOMIC_RELAXED);
 		pthread_mutex_unlock(&pl->lower);
-		/* Either we see its wish, or it sees that we are out. */
+		/* Either this thread sees the owner's wish, or the owner finds the lock free. */
 		if (!__atomic_exchange_n(&pl->flush_wanted, false, __ATOMIC_ACQ_REL) ||
 		    !enter_or_ask(pl))
 			break;
@@ -209,7 +209,7 @@ void kp_pipeline_flush(struct kp_pipeline *pl, struct kp_stage *from)
 		flush_threaded(pl, from);
 }
 
-/* Nothing is in the device, but another thread may be about to post. */
+/* The device is idle, but another thread may post an I/O. */
 static void wait_posted(struct kp_pipeline *pl, const struct timespec *timeout)
 {
 	struct pollfd poll_fd = { .fd = pl->owner.wake_fd, .events = POLLIN };

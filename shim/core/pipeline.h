@@ -37,7 +37,7 @@ struct kp_pipeline {
 	bool uncommitted;	  /* something was submitted since the last kp_commit() */
 	struct kp_io *posted;	  /* atomic */
 
-	/* Bios that a stage takes up again, in submission context: kp_pipeline_defer(). */
+	/* Bios that the owner submits to a stage again: kp_pipeline_defer(). */
 	struct kp_bio *deferred; /* atomic stack, linked by bio->next */
 
 	/* Stages that lie between one with threads of its own and the device: kp_lower_lock(). */
@@ -45,7 +45,7 @@ struct kp_pipeline {
 	pthread_mutex_t lower;
 	const void *lower_holder; /* atomic; as owner */
 	unsigned int lower_depth;
-	bool flush_wanted; /* atomic; by the owner, of who is inside */
+	bool flush_wanted; /* atomic; the owner asks the holder of 'lower' to flush */
 
 	/* The device's, when no stage stands above it; NULL: an I/O passes the stages in a bio. */
 	kp_transfer_fn transfer;
@@ -74,9 +74,9 @@ int kp_bio_set_init(struct kp_bio_set *set, struct kp_stage *stage, size_t bios,
 void kp_pipeline_flush(struct kp_pipeline *pl, struct kp_stage *from);
 
 /*
- * kp_pipeline_wait - make progress: flush from @from down, then end at least one request, waiting
- * up to 100 ms. The way to wait in place. A stage passes its next: to flush what stands above it
- * would enter it again. Bios that were deferred may be submitted to any stage meanwhile.
+ * kp_pipeline_wait - wait in place: flush from @from down, then end at least one request, which
+ * takes KP_LOOK_AROUND_NS at most. A stage passes its next, because a flush of the stages above would
+ * enter the stage again. Deferred bios may be submitted to any stage meanwhile.
  *
  * Owner; another thread of a shared pipeline waits for the owner's progress instead.
  * Return: requests ended, 0 when the time ran out, -EAGAIN when nothing is in flight, -errno.
@@ -85,18 +85,18 @@ int kp_pipeline_wait(struct kp_pipeline *pl, struct kp_stage *from);
 
 /*
  * kp_pipeline_wait_for - kp_pipeline_wait() until @done, which an end_io sets (atomic, release).
- * When nothing is in flight that could set it, an I/O was lost: says so and aborts.
+ * It aborts, with a message, when no I/O is in flight that could set @done: an I/O was lost then.
  */
 void kp_pipeline_wait_for(struct kp_pipeline *pl, struct kp_stage *from, const bool *done);
 
 /*
  * kp_lower_lock - enter the stages below the one with threads of its own.
  *
- * They are written for one thread. In a shared pipeline the threaded stage takes this around
- * kp_stage_submit(stage->next, ...), on whatever thread; kp_pipeline_flush() takes it itself. A
- * thread that waits inside keeps it, and may enter again. The owner never blocks here: it reaps,
- * since who is inside may wait for that. Protects those stages; the device's lock and the pools'
- * nest inside. Does nothing when there are no such stages.
+ * Those stages are written for one thread. In a shared pipeline the stage with threads takes this
+ * lock around kp_stage_submit(stage->next, ...), on any thread; kp_pipeline_flush() takes it itself.
+ * The holder may take the lock again, and keeps it while it waits. The owner never blocks here: it
+ * reaps, because the holder may wait for a completion. The lock protects the lower stages; the
+ * device's lock and those of the pools nest inside it. Without such stages it does nothing.
  */
 void kp_lower_lock(struct kp_pipeline *pl);
 void kp_lower_unlock(struct kp_pipeline *pl);
@@ -104,16 +104,16 @@ void kp_lower_unlock(struct kp_pipeline *pl);
 /* kp_pipeline_busy - does a stage hold bios that its threads will hand on? Owner. */
 bool kp_pipeline_busy(const struct kp_pipeline *pl);
 
-/* kp_pipeline_drain - wait until nothing is in flight. Owner. */
+/* kp_pipeline_drain - wait until no I/O is in flight. Owner. */
 void kp_pipeline_drain(struct kp_pipeline *pl);
 
-/* kp_pipeline_poll - end what is ready without waiting. Owner. */
+/* kp_pipeline_poll - end the requests that have completed, without waiting. Owner. */
 int kp_pipeline_poll(struct kp_pipeline *pl);
 
-/* kp_pipeline_adopt - the caller becomes the owner. The thread that was must do nothing any more. */
+/* kp_pipeline_adopt - the caller becomes the owner. The former owner must not use the pipeline. */
 void kp_pipeline_adopt(struct kp_pipeline *pl);
 
-/* kp_pipeline_terminating - the run is to end: leave waits. Any thread. */
+/* kp_pipeline_terminating - must waits be left because the run ends? Any thread. */
 static inline bool kp_pipeline_terminating(const struct kp_pipeline *pl)
 {
 	return pl->terminate && *pl->terminate;
