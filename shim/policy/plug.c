@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The plug (part of policy P1): a task holds its requests back for a moment, so that bios that
- * follow each other on the device become one request. Stands for struct blk_plug and for
- * blk_attempt_plug_merge().
+ * The plug (part of policy P1): a task holds its requests back for a moment, so that bios with
+ * contiguous sectors become one request. Stands for struct blk_plug and blk_attempt_plug_merge().
  *
- * The list is the task's own: bios that another thread submits pass it by, as there current->plug
- * is another one or none.
+ * The list belongs to the owner's task. Bios that another thread submits bypass it, since the
+ * current->plug of that thread is another one or NULL.
  */
 #include "plug.h"
 
 struct plug_row {
 	struct kp_variant variant;
 	unsigned int max_requests; /* BLK_MAX_REQUEST_COUNT */
-	bool doubles;		   /* that twice when several queues are plugged */
-	uint64_t flush_size;	   /* BLK_PLUG_FLUSH_SIZE; UINT64_MAX: no such rule */
-	bool newest_only;	   /* only the newest request of a queue is looked at */
+	bool doubles;		   /* twice as many when several queues are plugged */
+	uint64_t flush_size; /* BLK_PLUG_FLUSH_SIZE; UINT64_MAX: the kernel has no such rule */
+	bool newest_only;    /* a bio may only join the newest request of its queue */
 };
 
 static const struct plug_row rows[] = {
@@ -66,15 +65,15 @@ static const struct plug_row *row_of(const struct kp_variant *variant)
 
 /* ---- segments ------------------------------------------------------------------------------ */
 
-/* Segments that a stretch of memory takes: bvec_split_segs(). */
-static uint32_t stretch_segments(const struct kp_queue_limits *limits, const char *start,
-				 uint64_t len)
+/* How many segments a contiguous piece of memory takes: bvec_split_segs(). */
+static uint32_t piece_segments(const struct kp_queue_limits *limits, const char *start,
+			       uint64_t len)
 {
 	uintptr_t mask = limits->seg_boundary_mask;
 	uint32_t segments = 0;
 
 	while (len) {
-		/* One less than the room: the mask may cover the whole address space. */
+		/* The room minus one, since the mask may cover the whole address space. */
 		uint64_t room = mask - ((uintptr_t)start & mask);
 		uint64_t piece = kp_min(len, (uint64_t)limits->max_segment_size);
 
@@ -100,16 +99,16 @@ uint32_t kp_plug_segments(const struct kp_queue_limits *limits, const struct kp_
 			len += segment.len;
 			continue;
 		}
-		segments += stretch_segments(limits, start, len);
+		segments += piece_segments(limits, start, len);
 		start = segment.addr;
 		len = segment.len;
 	}
-	return segments + stretch_segments(limits, start, len);
+	return segments + piece_segments(limits, start, len);
 }
 
 /* ---- the list ------------------------------------------------------------------------------ */
 
-/* Request @i of the list, 0 the oldest. */
+/* Request @i of the list; 0 is the oldest. */
 static struct kp_plug_request *request_at(struct kp_plug *plug, unsigned int i)
 {
 	return &plug->requests[(plug->oldest + i) % KP_PLUG_REQUESTS];
@@ -117,7 +116,7 @@ static struct kp_plug_request *request_at(struct kp_plug *plug, unsigned int i)
 
 /* ---- merging ------------------------------------------------------------------------------- */
 
-/* Do two files lie on one device? The null device has one for each file. */
+/* Are two files on the same device? Each file of the null device is a device of its own. */
 static bool same_queue(const struct kp_file *a, const struct kp_file *b)
 {
 	return a == b || (a->key.dev && a->key.dev == b->key.dev);
@@ -133,7 +132,7 @@ static const void *memory_end(const struct kp_bio *bio)
 	return (const char *)last.addr + last.len;
 }
 
-/* bio_will_gap(): would the virtual boundary be missed between two bios? */
+/* bio_will_gap(): is there a gap at the virtual boundary between two bios? */
 static bool gap_between(const struct kp_bio *bio, const struct kp_bio *follower)
 {
 	uint64_t mask = bio->file->limits.virt_boundary_mask;
@@ -156,7 +155,7 @@ static uint64_t max_bytes(const struct kp_queue_limits *limits, uint64_t pos)
 	return max << KP_SECTOR_SHIFT;
 }
 
-/* ll_new_hw_segment(): the sum counts, segments of two bios are never joined. */
+/* ll_new_hw_segment(): segments add up, since those of two bios are never joined. */
 static bool fits(struct kp_plug_request *request, const struct kp_bio *bio, uint64_t pos,
 		 uint32_t segments)
 {
@@ -164,7 +163,7 @@ static bool fits(struct kp_plug_request *request, const struct kp_bio *bio, uint
 
 	if (request->bytes + bio->iter.size > max_bytes(limits, pos) ||
 	    request->segments + segments > limits->max_segments)
-		request->nomerge = true; /* req_set_nomerge(): it is full */
+		request->nomerge = true; /* req_set_nomerge(): the request is full */
 	return !request->nomerge;
 }
 
@@ -292,8 +291,8 @@ static struct plug_stage *plug_stage(struct kp_stage *stage)
 }
 
 /*
- * blk_flush_plug_list(). The device may wait in place, and bios may enter the list meanwhile:
- * each request has left it before it goes on.
+ * blk_flush_plug_list(). A request leaves the list before it is submitted, since the device may wait
+ * inside the submission, and bios may enter the list meanwhile.
  */
 static void plug_flush(struct kp_stage *stage)
 {
@@ -325,7 +324,7 @@ static void plug_submit(struct kp_stage *stage, struct kp_bio *bio)
 		return;
 	}
 	if (!kp_op_has_data(bio->op)) {
-		/* Whoever syncs or discards waits for it, and a task that sleeps is unplugged. */
+		/* A task that syncs or discards sleeps until that is done, and a task that sleeps is unplugged. */
 		plug_flush(stage);
 		kp_stage_submit(stage->next, bio);
 		return;

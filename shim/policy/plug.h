@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The pure part of the plug: which bios become one request, and when the list is full. The stage
- * and the tests give it bios and take requests out of it.
+ * The pure part of the plug: which bios become one request, and when the list must be flushed. The
+ * stage and the unit test use it. The owner of the list calls these functions; there is no lock.
  */
 #ifndef KP_PLUG_H
 #define KP_PLUG_H
 
 #include "stage.h"
 
-#define KP_PLUG_REQUESTS 64 /* BLK_MAX_REQUEST_COUNT, twice when several queues are plugged */
+#define KP_PLUG_REQUESTS 64 /* twice BLK_MAX_REQUEST_COUNT, for several queues */
 
-/** struct kp_plug_request - bios that go to the device as one: contiguous, linked by bio->next. */
+/** struct kp_plug_request - contiguous bios that go to the device together, linked by bio->next. */
 struct kp_plug_request {
 	struct kp_bio *first, *last;
 	uint64_t pos, bytes;
@@ -18,7 +18,7 @@ struct kp_plug_request {
 	bool nomerge; /* REQ_NOMERGE: no other bio may join */
 };
 
-/** struct kp_plug - blk_plug: the requests of one task, in a ring. Zeroed it is empty. */
+/** struct kp_plug - struct blk_plug: the requests of one task, in a ring. Empty when zeroed. */
 struct kp_plug {
 	struct kp_plug_request requests[KP_PLUG_REQUESTS];
 	unsigned int oldest, nr;
@@ -39,16 +39,16 @@ enum kp_plug_full {
 };
 
 /**
- * kp_plug_segments - device segments of a bio: nr_phys_segments.
- * @adjacent: entries of the vector that adjoin in memory are one segment.
+ * kp_plug_segments - how many device segments a bio has: nr_phys_segments.
+ * @adjacent: entries of the vector that are adjacent in memory form one segment.
  */
 uint32_t kp_plug_segments(const struct kp_queue_limits *limits, const struct kp_bio *bio,
 			  bool adjacent);
 
 /**
- * kp_plug_merge - blk_attempt_plug_merge(): join @bio to a request of the list.
+ * kp_plug_merge - try to add @bio to a request of the list; blk_attempt_plug_merge().
  * @variant: a row of kp_plug_policy.
- * @segments: of @bio.
+ * @segments: segments of @bio.
  */
 enum kp_plug_merge kp_plug_merge(const struct kp_variant *variant, struct kp_plug *plug,
 				 struct kp_bio *bio, uint32_t segments);
@@ -56,10 +56,10 @@ enum kp_plug_merge kp_plug_merge(const struct kp_variant *variant, struct kp_plu
 /** kp_plug_full - must the list be flushed before kp_plug_add()? */
 enum kp_plug_full kp_plug_full(const struct kp_variant *variant, struct kp_plug *plug);
 
-/** kp_plug_add - @bio becomes a request of its own. There must be room. */
+/** kp_plug_add - add @bio as a request of its own. There must be room. */
 void kp_plug_add(struct kp_plug *plug, struct kp_bio *bio, uint32_t segments);
 
-/** kp_plug_take - the oldest request leaves the list. Return: its bios, NULL: the list is empty. */
+/** kp_plug_take - remove the oldest request. Return: its bios; NULL when the list is empty. */
 struct kp_bio *kp_plug_take(struct kp_plug *plug);
 
 #endif

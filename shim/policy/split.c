@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The split stage (policy P2): cut bios at the queue limits.
+ * The split stage (policy P2): it cuts bios at the queue limits.
  *
- * 54efd50bfd87 ("block: make generic_make_request handle arbitrarily sized bios", 4.3-rc1) let
- * submitters build bios of any size and cut them here. It copied the rest of the vector at each
- * cut; 52cc6eead909 shares the vector and copies the iterator alone. Before, in 4.2, bios were
- * built to the limits and never cut.
+ * Up to 4.2, submitters built bios to the limits, and no bio was cut. 54efd50bfd87 ("block: make
+ * generic_make_request handle arbitrarily sized bios", 4.3-rc1) lets submitters build bios of any size
+ * and cuts them in the block layer; each cut copies the rest of the vector. Since 52cc6eead909 the
+ * pieces share the vector, and only the iterator is copied.
  *
- * An I/O of the application arrives as one segment. This stage makes bios of pages out of it, as
- * direct I/O does, in every variant, so that all of them pay the same for their vectors.
+ * An I/O of the application arrives as one segment. In every variant this stage turns it into bios of
+ * pages, as direct I/O does, so that all variants pay the same for their vectors.
  */
 #include "split.h"
 
@@ -24,16 +24,16 @@ struct split_row {
 	struct kp_variant variant;
 	/* Turn an I/O into bios and submit them. */
 	void (*submit)(struct split *split, struct kp_bio *io);
-	/* Where to cut; as kp_split_front(). NULL: bios are built to fit. */
+	/* Where to cut: kp_split_front(). NULL: bios are built to the limits. */
 	int64_t (*front)(const struct split_row *row, const struct kp_queue_limits *limits,
 			 const struct kp_bio *bio, bool adjacent);
-	/* Sectors that one request at @pos may have. */
+	/* The most sectors that a request at @pos may have. */
 	uint32_t (*max_sectors)(const struct kp_queue_limits *limits, uint64_t pos);
-	/* A bio for the front piece: with a vector of its own or sharing @bio's. */
+	/* Allocate the bio for the front piece, with a copy of the vector or sharing @bio's. */
 	struct kp_bio *(*clone)(struct split *split, struct kp_bio *bio);
 	bool nomerge;	      /* the front piece is REQ_NOMERGE */
 	bool multi_page;      /* a segment may be several adjacent pages */
-	bool rounds_to_block; /* the front piece is a multiple of the logical block */
+	bool rounds_to_block; /* the front piece is a multiple of the logical block size */
 };
 
 /* ---- how large may a request be? ----------------------------------------------------------- */
@@ -52,7 +52,7 @@ static uint32_t to_chunk_end(const struct kp_queue_limits *limits, uint64_t pos)
 	return limits->chunk_sectors - sector % limits->chunk_sectors;
 }
 
-/* get_max_io_size() of 4.9: a chunk takes the place of max_sectors; whole logical blocks */
+/* get_max_io_size() of 4.9: the chunk overrides max_sectors; rounded down to logical blocks */
 static uint32_t max_sectors_chunk(const struct kp_queue_limits *limits, uint64_t pos)
 {
 	uint32_t block = limits->logical_block_size / KP_SECTOR_SIZE;
@@ -61,7 +61,7 @@ static uint32_t max_sectors_chunk(const struct kp_queue_limits *limits, uint64_t
 	return kp_round_down(max, block);
 }
 
-/* get_max_io_size() of 5.4: end on a physical block if there is one to end on */
+/* get_max_io_size() of 5.4: end on a physical block if the range has one */
 static uint32_t max_sectors_physical(const struct kp_queue_limits *limits, uint64_t pos)
 {
 	uint32_t physical = limits->physical_block_size / KP_SECTOR_SIZE;
@@ -78,17 +78,17 @@ static uint32_t max_sectors_physical(const struct kp_queue_limits *limits, uint6
 
 /* ---- where to cut -------------------------------------------------------------------------- */
 
-/* What the walk over a vector has seen so far. */
+/* The state of a walk over a vector. */
 struct walk {
 	const struct kp_queue_limits *limits;
 	bool adjacent;
 	struct kp_segment previous;
 	uint32_t segments;
-	size_t segment_size; /* of the segment being extended */
+	size_t segment_size; /* of the last segment, which may be extended */
 	uint64_t bytes;
 };
 
-/* bvec_gap_to_prev(): a device with a virtual boundary takes no gap between segments */
+/* bvec_gap_to_prev(): a device with a virtual boundary accepts no gap between segments */
 static kp_always_inline bool gap(const struct walk *walk, const struct kp_segment *segment)
 {
 	uint64_t mask = walk->limits->virt_boundary_mask;
@@ -103,7 +103,7 @@ static bool same_boundary(const struct kp_queue_limits *limits, const void *firs
 	       ((uintptr_t)last | limits->seg_boundary_mask);
 }
 
-/* Does @segment extend the one before it, as the driver's scatter list will? */
+/* Does @segment extend the previous one, as it does in the driver's scatter list? */
 static kp_always_inline bool extends(const struct walk *walk, const struct kp_segment *segment)
 {
 	const char *start = segment->addr;
@@ -114,7 +114,7 @@ static kp_always_inline bool extends(const struct walk *walk, const struct kp_se
 	       same_boundary(walk->limits, walk->previous.addr, start + segment->len - 1);
 }
 
-/* Take @segment into the request. Return: false when there are too many segments. */
+/* Add @segment to the request. Return: false when there would be too many segments. */
 static kp_always_inline bool accept(struct walk *walk, const struct kp_segment *segment)
 {
 	if (extends(walk, segment)) {
@@ -131,8 +131,8 @@ static kp_always_inline bool accept(struct walk *walk, const struct kp_segment *
 }
 
 /*
- * blk_bio_segment_split() of 4.3: the cut falls between segments. A first segment that is larger
- * than a request, which that kernel did not expect, is cut all the same.
+ * blk_bio_segment_split() of 4.3: the cut is between segments. A first segment that is larger than a
+ * request is cut too, although that kernel did not expect one.
  */
 static int64_t front_between(const struct split_row *row, const struct kp_queue_limits *limits,
 			     const struct kp_bio *bio, bool adjacent)
@@ -151,7 +151,7 @@ static int64_t front_between(const struct split_row *row, const struct kp_queue_
 	return 0;
 }
 
-/* The same of 4.9: a segment is cut where the request is full. */
+/* blk_bio_segment_split() of 4.9: a segment is cut where the request is full. */
 static int64_t front_within(const struct split_row *row, const struct kp_queue_limits *limits,
 			    const struct kp_bio *bio, bool adjacent)
 {
@@ -168,7 +168,7 @@ static int64_t front_within(const struct split_row *row, const struct kp_queue_l
 
 			if (within || walk.bytes)
 				return within ? max : walk.bytes;
-			/* not even one logical block fits: a first segment passes whole */
+			/* not even one logical block fits: a first segment is not cut */
 		}
 		if (!accept(&walk, &segment))
 			return walk.bytes;
@@ -176,7 +176,7 @@ static int64_t front_within(const struct split_row *row, const struct kp_queue_l
 	return 0;
 }
 
-/* bvec_split_segs(): count the device segments of one vector entry. Return: bytes that fit. */
+/* bvec_split_segs(): count the device segments of a vector entry. Return: how many bytes fit. */
 static uint64_t carve(struct walk *walk, const struct kp_segment *segment, uint64_t max)
 {
 	const struct kp_queue_limits *limits = walk->limits;
@@ -251,8 +251,8 @@ static unsigned int count_segments(const struct kp_bio *bio)
 }
 
 /*
- * bio_clone_bioset(), as 54efd50bfd87 used it: the whole remaining vector, though a part would
- * do, counted first and then copied segment by segment.
+ * bio_clone_bioset() as 54efd50bfd87 used it: count all remaining segments and then copy them one by
+ * one, although the front piece needs only some of them.
  */
 static struct kp_bio *clone_all(struct split *split, struct kp_bio *bio)
 {
@@ -284,7 +284,7 @@ static struct kp_bio *share_vec(struct split *split, struct kp_bio *bio)
 	return front;
 }
 
-/* The front piece of @bio, which is left with the rest: bio_split(). NULL: out of memory. */
+/* bio_split(): cut the front piece off @bio, which keeps the rest. Return: NULL without memory. */
 static struct kp_bio *take_front(struct split *split, struct kp_bio *bio, uint64_t bytes)
 {
 	struct kp_pipeline *pl = split->stage.pipeline;
@@ -303,7 +303,7 @@ static struct kp_bio *take_front(struct split *split, struct kp_bio *bio, uint64
 	return front;
 }
 
-/* blk_queue_split() in a loop: each front piece goes on before the rest is looked at again. */
+/* blk_queue_split() in a loop: submit each front piece before looking at the rest. */
 static void submit_cut(struct split *split, struct kp_bio *bio)
 {
 	const struct kp_queue_limits *limits = &bio->file->limits;
@@ -329,7 +329,7 @@ static kp_always_inline size_t to_page_end(const void *addr)
 	return KP_PAGE_SIZE - (uintptr_t)addr % KP_PAGE_SIZE;
 }
 
-/* Pages that a buffer touches, up to what one bio can hold. */
+/* How many pages a buffer touches; at most as many as a bio can hold. */
 static unsigned int count_pages(const struct kp_segment *buffer)
 {
 	size_t pages = (buffer->len + KP_PAGE_SIZE - to_page_end(buffer->addr) + KP_PAGE_SIZE - 1) /
@@ -338,7 +338,7 @@ static unsigned int count_pages(const struct kp_segment *buffer)
 	return kp_min(pages, (size_t)KP_BIO_MAX_VECS);
 }
 
-/* A bio of @io's kind that begins where @iter stands, chained to @io. NULL: out of memory. */
+/* Allocate a bio like @io that begins at @iter, and chain it to @io. Return: NULL without memory. */
 static struct kp_bio *begin_bio(struct split *split, struct kp_bio *io, const struct kp_iter *iter,
 				unsigned int nr_vecs)
 {
@@ -356,7 +356,7 @@ static struct kp_bio *begin_bio(struct split *split, struct kp_bio *io, const st
 	return bio;
 }
 
-/* The pages of a buffer, up to @pages, become the segments of @bio: bio_iov_iter_get_pages() */
+/* Add the pages of a buffer, at most @pages, as segments of @bio: bio_iov_iter_get_pages() */
 static void add_pages(struct kp_bio *bio, const struct kp_segment *buffer, unsigned int pages)
 {
 	struct kp_segment *segment = bio->own_vec;
@@ -374,7 +374,7 @@ static void add_pages(struct kp_bio *bio, const struct kp_segment *buffer, unsig
 	bio->iter.size = buffer->len - left;
 }
 
-/* All of a buffer that @pages pages hold as one segment: they lie side by side in memory. */
+/* Add up to @pages pages of a buffer as one segment, since they are adjacent in memory. */
 static void add_joined(struct kp_bio *bio, const struct kp_segment *buffer, unsigned int pages)
 {
 	size_t room = (pages - 1) * (size_t)KP_PAGE_SIZE + to_page_end(buffer->addr);
@@ -384,7 +384,7 @@ static void add_joined(struct kp_bio *bio, const struct kp_segment *buffer, unsi
 	bio->iter.size = bio->own_vec[0].len;
 }
 
-/* Bios as large as they come, 256 pages, each then cut where it must be. */
+/* Build bios of up to 256 pages, and cut each of them where the limits require it. */
 static void submit_large(struct split *split, struct kp_bio *io)
 {
 	bool join = split->adjacent && split->row->multi_page;
@@ -406,7 +406,7 @@ static void submit_large(struct split *split, struct kp_bio *io)
 	}
 }
 
-/* bio_add_page() of 4.2: add the next page unless the bio would break a limit by it. */
+/* bio_add_page() of 4.2: add the next page unless the bio would then exceed a limit. */
 static bool add_within_limits(struct kp_bio *bio, struct walk *walk, struct kp_segment page,
 			      uint64_t max)
 {
@@ -419,7 +419,7 @@ static bool add_within_limits(struct kp_bio *bio, struct walk *walk, struct kp_s
 	return true;
 }
 
-/* The pages of a buffer, up to @pages in all. Return: false when the bio takes no more. */
+/* Add the pages of a buffer, at most @pages in all. Return: false when the bio is full. */
 static bool build_from(struct kp_bio *bio, struct walk *walk, const struct kp_segment *buffer,
 		       unsigned int pages, uint64_t max)
 {
@@ -436,7 +436,7 @@ static bool build_from(struct kp_bio *bio, struct walk *walk, const struct kp_se
 	return at == end;
 }
 
-/* Pages from @iter on; a stage above may have made several segments. */
+/* How many pages there are from @start on, in all segments: a stage above may have made several. */
 static unsigned int count_pages_left(const struct kp_bio *io, const struct kp_iter *start)
 {
 	struct kp_segment segment;
@@ -451,7 +451,7 @@ static unsigned int count_pages_left(const struct kp_bio *io, const struct kp_it
 	return kp_min(pages, KP_BIO_MAX_VECS);
 }
 
-/* dio_new_bio() and bio_add_page() of 4.2: bios built to the limits. */
+/* dio_new_bio() and bio_add_page() of 4.2: build bios to the limits. */
 static void submit_built(struct split *split, struct kp_bio *io)
 {
 	const struct kp_queue_limits *limits = &io->file->limits;
@@ -575,7 +575,7 @@ static const struct split_row rows[] = {
 
 /* ---- the stage ----------------------------------------------------------------------------- */
 
-/* Did a stage above make this bio of pages? */
+/* Did a stage above us build this bio from pages? */
 static bool is_of_pages(const struct split *split, const struct kp_bio *bio)
 {
 	return bio->nr_vecs > 1 || (split->below_cache && bio->iter.size <= KP_PAGE_SIZE);
@@ -593,7 +593,7 @@ static void split_submit(struct kp_stage *stage, struct kp_bio *bio)
 		submit_cut(split, bio);
 		return;
 	}
-	/* The I/O itself is the last reference: it ends when its bios have. */
+	/* Its own reference is dropped below: the I/O ends when all its bios have ended. */
 	bio->flags |= KP_BIO_CHAIN;
 	bio->remaining = 1;
 	split->row->submit(split, bio);
@@ -601,8 +601,8 @@ static void split_submit(struct kp_stage *stage, struct kp_bio *bio)
 }
 
 /*
- * Bios that one I/O may turn into. The file's limits are not known yet; a pool that turns out too
- * small costs waits, not correctness.
+ * How many bios an I/O may become. The file's limits are not known yet. When the pool turns out too
+ * small, I/Os wait for each other, which is slower but correct.
  */
 static size_t bios_per_io(const struct kp_pipeline_config *config)
 {
