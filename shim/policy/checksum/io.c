@@ -36,14 +36,14 @@ static uint64_t first_sector(const struct csum_io *io)
 
 /* ---- an I/O's own memory ------------------------------------------------------------------- */
 
+/* The pool is looked at after a wait that failed as well: the flush of that wait may have filled it. */
 static void *get_wait(struct checksum *cs, struct kp_pool *pool)
 {
 	void *object;
+	int ret = 0;
 
-	while (!(object = kp_pool_get(pool))) {
-		if (kp_pipeline_wait(cs->stage.pipeline, cs->stage.next) < 0)
-			return NULL;
-	}
+	while (!(object = kp_pool_get(pool)) && ret >= 0)
+		ret = kp_pipeline_wait(cs->stage.pipeline, cs->stage.next);
 	return object;
 }
 

@@ -245,6 +245,9 @@ static int wait_in_bucket(struct kp_range_owner *owner, struct kp_range_table *t
 			id = blocker->owner;
 		seen = __atomic_load_n(&bucket->wake, __ATOMIC_RELAXED);
 		unlock_bucket(bucket);
+		/* A wait that found nothing in flight may have ended the last of it, in its flush. */
+		if (!blocker)
+			ret = 0;
 		if (!blocker || ret)
 			break;
 		/* Check at once, since the holder may have died long ago, and then from time to time. */
