@@ -62,7 +62,7 @@ $(SHIM_OBJ): %.o: %.c
 $(ENGINE_OBJ): %.o: %.c
 	$(call say,CC)$(CC) $(ENGINE_CFLAGS) $(CFLAGS) $(SANITIZE_FLAGS) -c -o $@ $<
 $(TOOL_OBJ): %.o: %.c
-	$(call say,CC)$(CC) $(SHIM_CFLAGS) -Itools $(CFLAGS) $(SANITIZE_FLAGS) -c -o $@ $<
+	$(call say,CC)$(CC) $(SHIM_CFLAGS) -include config-paths.h -Itools $(CFLAGS) $(SANITIZE_FLAGS) -c -o $@ $<
 $(UNIT_OBJ): %.o: %.c
 	$(call say,CC)$(CC) $(SHIM_CFLAGS) -Itools $(CHECK_CFLAGS) $(CFLAGS) $(SANITIZE_FLAGS) -c -o $@ $<
 
@@ -92,6 +92,13 @@ tests/unit/test_set_up: LDFLAGS += $(patsubst %,-Wl$(comma)--wrap=%,malloc callo
 PC_VARS = s|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|@VERSION@|$(VERSION)|; s|@LIBS@|$(LIBS)|
 kpolicy.pc: shim/kpolicy.pc.in config-host.mak Makefile
 	$(call say,GEN)sed '$(PC_VARS)' $< >$@
+
+# What kpolicy knows of where it is installed: changes with PREFIX=, and only then.
+config-paths.h: FORCE
+	@echo '#define KP_ENGINE_DIR "$(LIBDIR)/kpolicy"' >$@.new
+	@cmp -s $@.new $@ && rm $@.new || mv $@.new $@
+$(TOOL_OBJ) kpolicy.pc: config-paths.h
+FORCE:
 
 # What the scripts need to know of the build.
 RUN = KP_FIO='$(FIO)' KP_FIO_VERSION='$(FIO_VERSION)' KP_FIO_SRC='$(FIO_SRC)' KP_CC='$(CC)' \
@@ -124,52 +131,52 @@ check: all $(UNIT)
 		tools/*.[ch] tools/*/*.[ch] tests/unit/*.[ch] examples/*.c)
 
 D = $(DESTDIR)
-BASH_COMPLETION = $(PREFIX)/share/bash-completion/completions/kpolicy
-ZSH_COMPLETION = $(PREFIX)/share/zsh/site-functions/_kpolicy
+SHARE = $(PREFIX)/share
+BASH_COMPLETION = $(SHARE)/bash-completion/completions
+ZSH_COMPLETION = $(SHARE)/zsh/site-functions
+FOLDERS = $(PREFIX)/bin $(PREFIX)/include $(LIBDIR)/pkgconfig $(LIBDIR)/kpolicy $(SHARE)/kpolicy/jobs \
+	$(BASH_COMPLETION) $(ZSH_COMPLETION) $(addprefix $(MANDIR)/man,$(sort $(subst .,,$(suffix $(MAN))))) \
+	$(FIO_ENGINE_DIR)
 install: all
-	install -d '$(D)$(PREFIX)/include' '$(D)$(LIBDIR)/pkgconfig' '$(D)$(LIBDIR)/kpolicy'
+	install -d $(FOLDERS:%='$(D)%')
 	install -m 644 shim/kpolicy.h '$(D)$(PREFIX)/include'
-	install -m 644 $(LIB_A) '$(D)$(LIBDIR)'
-	install $(LIB_SO) '$(D)$(LIBDIR)'
+	install -m 644 $(LIB_A) $(LIB_SO) '$(D)$(LIBDIR)'
 	cp -P $(LIB_LINKS) '$(D)$(LIBDIR)'
 	install -m 644 kpolicy.pc '$(D)$(LIBDIR)/pkgconfig'
-	for e in $(ENGINES); do install engines/$$e.so '$(D)$(LIBDIR)/kpolicy' || exit; done
-ifneq ($(FIO_ENGINE_DIR),)
-	install -d '$(D)$(FIO_ENGINE_DIR)'
-	for e in $(ENGINES); do \
-		ln -sf '$(LIBDIR)'/kpolicy/$$e.so '$(D)$(FIO_ENGINE_DIR)'/fio-$$e.so || exit; done
-endif
-ifneq ($(TOOL),)
-	install -d '$(D)$(PREFIX)/bin'
+	install -m 644 $(ENGINE_SO) '$(D)$(LIBDIR)/kpolicy'
 	install $(TOOL) '$(D)$(PREFIX)/bin'
-	install -D -m 644 completion/kpolicy.bash '$(D)$(BASH_COMPLETION)'
-	install -D -m 644 completion/_kpolicy '$(D)$(ZSH_COMPLETION)'
-endif
-	install -d '$(D)$(PREFIX)/share/kpolicy/jobs'
+	install -m 644 completion/kpolicy.bash '$(D)$(BASH_COMPLETION)/kpolicy'
+	install -m 644 completion/_kpolicy '$(D)$(ZSH_COMPLETION)'
 	for j in $(notdir $(wildcard jobs/*.fio)); do \
 		sed 's|external:engines/|external:$(LIBDIR)/kpolicy/|' jobs/$$j \
-			>'$(D)$(PREFIX)/share/kpolicy/jobs'/$$j || exit; done
+			>'$(D)$(SHARE)/kpolicy/jobs'/$$j || exit; done
 	for m in $(notdir $(MAN)); do \
-		install -D -m 644 man/$$m '$(D)$(MANDIR)'/man$${m##*.}/$$m || exit; done
+		install -m 644 man/$$m '$(D)$(MANDIR)'/man$${m##*.}/$$m || exit; done
+ifneq ($(FIO_ENGINE_DIR),)
+	for e in $(ENGINES); do \
+		ln -sf '$(LIBDIR)'/kpolicy/$$e.so '$(D)$(FIO_ENGINE_DIR)'/fio-kp-$$e.so || exit; done
+endif
 
+# Below DESTDIR the folders that are empty then go as well; elsewhere they may be anybody's.
 uninstall:
 	rm -f '$(D)$(PREFIX)/include/kpolicy.h' '$(D)$(PREFIX)/bin/kpolicy'
 	rm -f '$(D)$(LIBDIR)'/libkpolicy.* '$(D)$(LIBDIR)/pkgconfig/kpolicy.pc'
-	rm -rf '$(D)$(LIBDIR)/kpolicy' '$(D)$(PREFIX)/share/kpolicy'
-	rm -f '$(D)$(BASH_COMPLETION)' '$(D)$(ZSH_COMPLETION)'
+	rm -rf '$(D)$(LIBDIR)/kpolicy' '$(D)$(SHARE)/kpolicy'
+	rm -f '$(D)$(BASH_COMPLETION)/kpolicy' '$(D)$(ZSH_COMPLETION)/_kpolicy'
 	for m in $(notdir $(MAN)); do rm -f '$(D)$(MANDIR)'/man$${m##*.}/$$m; done
 ifneq ($(FIO_ENGINE_DIR),)
-	for e in $(ENGINES); do rm -f '$(D)$(FIO_ENGINE_DIR)'/fio-$$e.so; done
+	for e in $(ENGINES); do rm -f '$(D)$(FIO_ENGINE_DIR)'/fio-kp-$$e.so; done
 endif
+	[ ! '$(D)' ] || (cd '$(D)' && rmdir -p $(FOLDERS:/%='%')) 2>/dev/null || true
 
 clean:
 	rm -f shim/*/*.[od] shim/*/*/*.[od] engines/*.[od] engines/*.so tests/unit/*.[od]
 	rm -f tools/*.[oda] tools/*/*.[od] tools/kpolicy
 	rm -f shim/libkpolicy.a shim/libkpolicy.so* kpolicy.pc $(patsubst %.c,%,$(wildcard tests/unit/*.c))
 distclean: clean
-	rm -rf .fio build config-host.h config-host.mak config.log
+	rm -rf .fio build config-host.h config-host.mak config-paths.h config.log
 
-.PHONY: all kernels test test-long bench golden test-fresh seeds check install uninstall clean distclean
+.PHONY: FORCE all kernels test test-long bench golden test-fresh seeds check install uninstall clean distclean
 .DELETE_ON_ERROR:
 
 -include $(wildcard shim/*/*.d shim/*/*/*.d engines/*.d tools/*.d tools/*/*.d tests/unit/*.d)

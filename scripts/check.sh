@@ -17,7 +17,7 @@ flags() {
 	case $1 in
 	engines/*) echo "$KP_ENGINE_CFLAGS" ;;
 	examples/*) echo "-std=gnu11 -Wall -Wextra -Ishim" ;;
-	*) echo "$KP_SHIM_CFLAGS -Itools" ;;
+	*) echo "$KP_SHIM_CFLAGS -include config-paths.h -Itools" ;;
 	esac
 }
 

@@ -1,17 +1,29 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=sh
 #
-# make install under DESTDIR; the examples compiled against what it installed, through pkg-config,
-# with the shared and with the static library; nothing left after make uninstall.
+# make install under DESTDIR, with a prefix that is given to make alone; the examples compiled against
+# what it installed, through pkg-config, with the shared and with the static library; kpolicy and the
+# engines from there; no file and no folder left after make uninstall. In a copy of the tree, since
+# kpolicy is built anew for another prefix.
 # time limit: 240
 . tests/lib.sh
 
 root=$KP_TMP/root
 unset MAKEFLAGS MAKELEVEL
 say "install"
-make -s install DESTDIR="$root"
-prefix=$(sed -n 's/^PREFIX = //p' config-host.mak)
-libdir=$root$(sed -n 's/^LIBDIR = //p' config-host.mak)
+prefix=/opt/k
+libdir=$root$prefix/lib
+tree=$KP_TMP/tree
+mkdir "$tree"
+cp -a Makefile configure config* kpolicy.pc engines examples jobs man shim scripts tools completion "$tree"
+make -s -C "$tree" install DESTDIR="$root" PREFIX=$prefix FIO_ENGINE_DIR=/usr/lib/fio
+outside=$(cd "$root" && find . -type f ! -path ".$prefix/*")
+[ -z "$outside" ] || fail "outside of the prefix: $outside"
+equal "prefix in kpolicy.pc" "$(sed -n 's/^libdir=//p' "$libdir/pkgconfig/kpolicy.pc")" $prefix/lib
+for f in bin/kpolicy include/kpolicy.h lib/libkpolicy.a lib/libkpolicy.so share/man/man1/kpolicy.1 \
+	share/bash-completion/completions/kpolicy share/zsh/site-functions/_kpolicy; do
+	[ -s "$root$prefix/$f" ] || fail "not installed: $f"
+done
 export PKG_CONFIG_PATH="$libdir/pkgconfig" PKG_CONFIG_SYSROOT_DIR="$root"
 pc() { PKG_CONFIG_ALLOW_SYSTEM_CFLAGS=1 PKG_CONFIG_ALLOW_SYSTEM_LIBS=1 pkg-config "$@"; }
 sanitize=${KP_SANITIZE:+-fsanitize=$KP_SANITIZE}
@@ -83,7 +95,19 @@ for j in "$root$prefix"/share/kpolicy/jobs/*.fio; do
 	[ ! -f "$j" ] || ! grep -n 'external:engines/' "$j" || fail "$j names the source tree"
 done
 
+say "a fio with dynamic engines finds them by name"
+for e in $KP_ENGINES; do
+	equal "fio-kp-$e.so" "$(readlink "$root/usr/lib/fio/fio-kp-$e.so")" $prefix/lib/kpolicy/$e.so
+done
+
+say "kpolicy finds the engines of its prefix, and looks for others nowhere"
+strings "$root$prefix/bin/kpolicy" | grep -qx "$prefix/lib/kpolicy" || fail "kpolicy knows another folder"
+"$root$prefix/bin/kpolicy" list >"$KP_TMP/list"
+cp jobs/split.fio "$KP_TMP/job.fio"
+"$root$prefix/bin/kpolicy" compare --show --engine-dir "$libdir/kpolicy" "$KP_TMP/job.fio" split:clone \
+	>"$KP_TMP/show" || fail "kpolicy cannot use the engines that are installed"
+
 say "uninstall"
-make -s uninstall DESTDIR="$root"
-left=$(find "$root" ! -type d)
+make -s -C "$tree" uninstall DESTDIR="$root" PREFIX=$prefix FIO_ENGINE_DIR=/usr/lib/fio
+left=$(find "$root" -mindepth 1)
 [ -z "$left" ] || fail "left by uninstall: $left"
