@@ -3,8 +3,9 @@
 #
 # What a stage costs: instructions per I/O that each variant adds to a pass-through, in all threads of
 # the job, and the functions where most of them are. The device is null and does nothing, or keeps
-# what is written where a variant reads it back. fio's own functions, the clock and the kernel are
-# not counted. KP_BENCH_STAGES names the stages to look at (default: all).
+# what is written where a variant reads it back. Counted are our functions, the C library's that copy
+# memory, lock, or call the kernel, and those of ISA-L, liburing and libaio. KP_BENCH_STAGES names the
+# stages to look at (default: all).
 # time limit: 2400
 . tests/lib.sh
 . tests/bench-lib.sh
@@ -22,10 +23,17 @@ functions() {
 		"$fio_valgrind" --thread=1 --minimal --number_ios="$ios" --io_size=1t "$@") \
 		>"$KP_TMP/out" 2>"$KP_TMP/err" || { fio_said; fail "callgrind: $*"; }
 	callgrind_annotate --auto=no --show-percs=no --threshold=100 "$KP_TMP/callgrind.out" |
-		awk '$1 ~ /^[0-9,]+$/ && $2 ~ /:/ && !/\[[^ ]*\/fio\]|\[[^ ]*\/ld-linux|clock_gettime/ {
+		awk '$1 ~ /^[0-9,]+$/ && $2 ~ /:/ {
 			gsub(",", "", $1)
 			name = $2
 			sub(/.*:/, "", name)
+			library = $NF
+			gsub(/.*\/|\.so.*/, "", library)
+			if (name ~ /^0x/)
+				name = library
+			if ($2 !~ /shim\/|engines\// && library !~ /^(libisal|liburing|libaio)$/ &&
+				name !~ /pthread|^__mem|^syscall|^pread|^pwrite/)
+				next
 			sub(/\.(isra|part|constprop|cold).*/, "", name)
 			n[name] += $1
 		}
