@@ -267,8 +267,8 @@ running() {
 	for _ in $(seq 300); do
 		fio=$(fio_pid) ready=0
 		[ -z "$fio" ] || for pid in $(jobs_of $fio); do
-			read -r ran _ 2>/dev/null <"/proc/$pid/schedstat" || continue
-			[ "$ran" -lt 20000000 ] || ready=$((ready + 1))
+			read -r ran _ slices 2>/dev/null <"/proc/$pid/schedstat" || continue
+			[ "$ran" -lt 10000000 ] && [ "$slices" -lt 50 ] || ready=$((ready + 1))
 		done
 		[ $ready -lt "$1" ] || return 0
 		kill -0 $runner 2>/dev/null || return 1
