@@ -8,14 +8,14 @@
  * page. Indexes, counters and the list of free pages follow from the pages: whoever takes a lock
  * whose owner died makes them anew.
  *
- * Callers. The pipeline calls the stage's hooks (cache_stage.c) on the job's thread. Each job has a
+ * Callers. The pipeline calls the stage's hooks (stage.c) on the job's thread. Each job has a
  * flusher thread per device, with a pipeline of its own. Nobody else calls into this folder, but
  * for the pure parts, blocksize.h and scan.h.
  *
  * Layers. Each file may call those to its left only:
  *
  *	index  blocksize  scan  wake  locate  page_pool | pages  mapped | reclaim  users  files |
- *	io  writeback  flusher | read  write  submit  cache_stage
+ *	io  writeback  flusher | read  write  submit  stage
  *
  * Locks, outermost first. All are robust and process-shared. None is held across I/O or a wait,
  * except write_lock and flusher_lock:

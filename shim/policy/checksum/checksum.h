@@ -6,7 +6,7 @@
  * sums of writes, and compares those of reads. It may keep several copies of the data (mirrors=), and
  * its sums in a file across runs (sums=).
  *
- *	checksum.c	the table of variants, the options, set-up of the stage
+ *	stage.c		the table of variants, the options, set-up of the stage
  *	decision.c	the rules: who computes the sums, where the file system cuts a write
  *	io.c		the path of an I/O
  *	mirror.c	copies of the data, and sectors that do not match

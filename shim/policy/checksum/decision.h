@@ -3,7 +3,7 @@
 #ifndef KP_CHECKSUM_DECISION_H
 #define KP_CHECKSUM_DECISION_H
 
-#include "kpolicy.h"
+#include "stage.h"
 
 #define KP_CSUM_STRIPE 65536u	    /* BTRFS_STRIPE_LEN */
 #define KP_CSUM_CHUNK  (1ull << 30) /* a data chunk of the single profile */

@@ -25,7 +25,7 @@
 #include <stdint.h>
 
 #include "core/util.h"
-#include "kpolicy.h"
+#include "stage.h"
 
 #define KP_RWSEM_JOBS	   1024u /* jobs that may share a lock */
 #define KP_RWSEM_WORD_JOBS 49u	 /* jobs that have their bits in the same word */
