@@ -89,9 +89,19 @@ int kp_version_compare(const char *a, const char *b)
 	return (va.rc > vb.rc) - (va.rc < vb.rc);
 }
 
+/* "5.10" is 5.10.0 to a row that begins with a later release of that branch. */
+static bool is_before_stable(const char *since, const char *kernel)
+{
+	struct version row, asked;
+
+	return parse_version(since, &row) && parse_version(kernel, &asked) && row.part[2] > 0 &&
+	       asked.part[2] < 0 && row.part[0] == asked.part[0] && row.part[1] == asked.part[1];
+}
+
 static bool variant_covers(const struct kp_variant *variant, const char *kernel)
 {
-	return variant->since && kp_version_compare(variant->since, kernel) <= 0 &&
+	return variant->since && !is_before_stable(variant->since, kernel) &&
+	       kp_version_compare(variant->since, kernel) <= 0 &&
 	       kp_version_compare(kernel, variant->until) <= 0;
 }
 

@@ -11,10 +11,25 @@
 struct plug_row {
 	struct kp_variant variant;
 	unsigned int max_requests; /* BLK_MAX_REQUEST_COUNT */
-	bool doubles;		   /* twice as many when several queues are plugged */
-	uint64_t flush_size; /* BLK_PLUG_FLUSH_SIZE; UINT64_MAX: the kernel has no such rule */
-	bool newest_only;    /* a bio may only join the newest request of its queue */
+	bool counts_queue;	   /* only the requests of the bio's own queue are counted */
+	bool doubles;		   /* max_requests twice when several queues are plugged */
+	uint64_t flush_size;	   /* BLK_PLUG_FLUSH_SIZE; UINT64_MAX: no such rule */
+	bool flush_oldest;	   /* the oldest request is compared with it, not the newest */
+	/* The requests of a queue that a bio may join, in the order in which they are looked at. */
+	bool (*next)(struct kp_plug *plug, const struct kp_file *file, int *at);
+	/* Would the virtual boundary be missed between @bio and @follower? @first: of the request. */
+	bool (*gap)(const struct kp_bio *first, const struct kp_bio *bio,
+		    const struct kp_bio *follower);
 };
+
+static bool any_newest_first(struct kp_plug *plug, const struct kp_file *file, int *at);
+static bool newest_of_queue(struct kp_plug *plug, const struct kp_file *file, int *at);
+static bool oldest_of_queue(struct kp_plug *plug, const struct kp_file *file, int *at);
+static bool tail_or_oldest(struct kp_plug *plug, const struct kp_file *file, int *at);
+static bool gap_between(const struct kp_bio *first, const struct kp_bio *bio,
+			const struct kp_bio *follower);
+static bool gap_unless_contiguous(const struct kp_bio *first, const struct kp_bio *bio,
+				  const struct kp_bio *follower);
 
 static const struct plug_row rows[] = {
 	{
@@ -27,26 +42,97 @@ static const struct plug_row rows[] = {
 			.omits = "merging in the I/O scheduler; sorting at the flush",
 		},
 		.max_requests = 16,
+		.counts_queue = true,
 		.flush_size = UINT64_MAX,
+		.next = any_newest_first,
+		.gap = gap_between,
 	},
 	{
 		.variant = {
-			.name = "4.15",
+			.name = "4.10",
 			.since = "4.10",
-			.until = "5.15",
+			.until = "4.10",
 			.commit = "50d24c34403c",
 			.summary = "as 4.9; also flushed when the last request has 128 KiB",
 			.omits = "merging in the I/O scheduler; sorting at the flush; the limited plug "
 				 "of devices with several hardware queues",
 		},
 		.max_requests = 16,
+		.counts_queue = true,
 		.flush_size = 128 * 1024,
+		.next = any_newest_first,
+		.gap = gap_between,
+	},
+	/* Stable releases stand before the row of their branch. */
+	{
+		.variant = {
+			.name = "5.10.80",
+			.since = "5.10.80",
+			.until = "5.10.999",
+			.commit = "ba0ffdd8ce48 in 5.10.y",
+			.summary = "as 4.15 with 32 requests, 64 when several queues are plugged",
+			.omits = "merging in the I/O scheduler; sorting at the flush; the limited plug "
+				 "of devices with several hardware queues",
+		},
+		.max_requests = 32,
+		.doubles = true,
+		.flush_size = 128 * 1024,
+		.next = any_newest_first,
+		.gap = gap_unless_contiguous,
+	},
+	{
+		.variant = {
+			.name = "5.15.3",
+			.since = "5.15.3",
+			.until = "5.15.999",
+			.commit = "ba0ffdd8ce48 in 5.15.y",
+			.summary = "as 4.15 with 32 requests, 64 when several queues are plugged",
+			.omits = "merging in the I/O scheduler; sorting at the flush; the limited plug "
+				 "of devices with several hardware queues",
+		},
+		.max_requests = 32,
+		.doubles = true,
+		.flush_size = 128 * 1024,
+		.next = any_newest_first,
+		.gap = gap_unless_contiguous,
+	},
+	{
+		.variant = {
+			.name = "4.15",
+			.since = "4.11",
+			.until = "5.15",
+			.commit = "729204ef49ec",
+			.summary = "as 4.10; bios that adjoin in memory leave no gap at the virtual boundary",
+			.omits = "merging in the I/O scheduler; sorting at the flush; the limited plug "
+				 "of devices with several hardware queues",
+		},
+		.max_requests = 16,
+		.counts_queue = true,
+		.flush_size = 128 * 1024,
+		.next = any_newest_first,
+		.gap = gap_unless_contiguous,
+	},
+	{
+		.variant = {
+			.name = "6.12.35",
+			.since = "6.12.35",
+			.until = "6.12.999",
+			.commit = "961296e89dc3 in 6.12.y",
+			.summary = "as 6.16",
+			.omits = "merging in the I/O scheduler; the first of 6.12.y to do so is from memory",
+		},
+		.max_requests = 32,
+		.doubles = true,
+		.flush_size = 128 * 1024,
+		.flush_oldest = true,
+		.next = tail_or_oldest,
+		.gap = gap_unless_contiguous,
 	},
 	{
 		.variant = {
 			.name = "6.1",
 			.since = "5.16",
-			.until = "6.19",
+			.until = "6.12",
 			.commit = "ba0ffdd8ce48, d38a9c04c0d5",
 			.summary = "32 requests; a bio may join the newest one of its queue only",
 			.omits = "merging in the I/O scheduler; 5.16 to 6.12 issue the newest first",
@@ -54,7 +140,40 @@ static const struct plug_row rows[] = {
 		.max_requests = 32,
 		.doubles = true,
 		.flush_size = 128 * 1024,
-		.newest_only = true,
+		.next = newest_of_queue,
+		.gap = gap_unless_contiguous,
+	},
+	{
+		.variant = {
+			.name = "6.13",
+			.since = "6.13",
+			.until = "6.15",
+			.commit = "e70c301faece",
+			.summary = "as 6.1, but the oldest request is the one that is joined and measured",
+			.omits = "merging in the I/O scheduler",
+		},
+		.max_requests = 32,
+		.doubles = true,
+		.flush_size = 128 * 1024,
+		.flush_oldest = true,
+		.next = oldest_of_queue,
+		.gap = gap_unless_contiguous,
+	},
+	{
+		.variant = {
+			.name = "6.16",
+			.since = "6.16",
+			.until = "7.3",
+			.commit = "961296e89dc3",
+			.summary = "a bio may join the newest request, or else the oldest of its queue",
+			.omits = "merging in the I/O scheduler",
+		},
+		.max_requests = 32,
+		.doubles = true,
+		.flush_size = 128 * 1024,
+		.flush_oldest = true,
+		.next = tail_or_oldest,
+		.gap = gap_unless_contiguous,
 	},
 };
 
@@ -132,16 +251,34 @@ static const void *memory_end(const struct kp_bio *bio)
 	return (const char *)last.addr + last.len;
 }
 
-/* bio_will_gap(): is there a gap at the virtual boundary between two bios? */
-static bool gap_between(const struct kp_bio *bio, const struct kp_bio *follower)
+static const void *memory_start(const struct kp_bio *bio)
+{
+	return kp_iter_segment(bio->vec, &bio->iter).addr;
+}
+
+/* bio_will_gap() up to 4.10 */
+static bool gap_between(const struct kp_bio *first, const struct kp_bio *bio,
+			const struct kp_bio *follower)
 {
 	uint64_t mask = bio->file->limits.virt_boundary_mask;
-	const void *start;
 
-	if (!mask)
-		return false;
-	start = kp_iter_segment(follower->vec, &follower->iter).addr;
-	return ((uintptr_t)memory_end(bio) & mask) || ((uintptr_t)start & mask);
+	(void)first;
+	return mask &&
+	       (((uintptr_t)memory_end(bio) & mask) || ((uintptr_t)memory_start(follower) & mask));
+}
+
+/*
+ * bio_will_gap() since 729204ef49ec: bios that adjoin in memory become one segment. A request that
+ * begins off the boundary takes nobody: where its merged segments end would be hard to tell.
+ */
+static bool gap_unless_contiguous(const struct kp_bio *first, const struct kp_bio *bio,
+				  const struct kp_bio *follower)
+{
+	uint64_t mask = bio->file->limits.virt_boundary_mask;
+
+	if ((uintptr_t)memory_start(first) & mask)
+		return true;
+	return memory_end(bio) != memory_start(follower) && gap_between(first, bio, follower);
 }
 
 /* blk_rq_get_max_sectors(), in bytes */
@@ -174,15 +311,16 @@ static void join(struct kp_plug_request *request, const struct kp_bio *bio, uint
 }
 
 /* blk_attempt_bio_merge() */
-static enum kp_plug_merge try_merge(struct kp_plug_request *request, struct kp_bio *bio,
-				    uint32_t segments)
+static enum kp_plug_merge try_merge(const struct plug_row *row, struct kp_plug_request *request,
+				    struct kp_bio *bio, uint32_t segments)
 {
 	uint64_t pos = bio->iter.pos;
 
 	if (request->nomerge || request->first->file != bio->file || request->first->op != bio->op)
 		return KP_PLUG_NO_MERGE;
 	if (request->pos + request->bytes == pos) {
-		if (gap_between(request->last, bio) || !fits(request, bio, request->pos, segments))
+		if (row->gap(request->first, request->last, bio) ||
+		    !fits(request, bio, request->pos, segments))
 			return KP_PLUG_NO_MERGE;
 		request->last->next = bio;
 		request->last = bio;
@@ -190,7 +328,7 @@ static enum kp_plug_merge try_merge(struct kp_plug_request *request, struct kp_b
 		return KP_PLUG_BACK_MERGE;
 	}
 	if (pos + bio->iter.size == request->pos) {
-		if (gap_between(bio, request->first) || !fits(request, bio, pos, segments))
+		if (row->gap(bio, bio, request->first) || !fits(request, bio, pos, segments))
 			return KP_PLUG_NO_MERGE;
 		bio->next = request->first;
 		request->first = bio;
@@ -201,36 +339,91 @@ static enum kp_plug_merge try_merge(struct kp_plug_request *request, struct kp_b
 	return KP_PLUG_NO_MERGE;
 }
 
+static bool is_of(struct kp_plug *plug, int at, const struct kp_file *file)
+{
+	return same_queue(request_at(plug, at)->first->file, file);
+}
+
+/* Up to 5.15: all of them. *@at: the one before, the number of requests at first. */
+static bool any_newest_first(struct kp_plug *plug, const struct kp_file *file, int *at)
+{
+	while (--*at >= 0) {
+		if (is_of(plug, *at, file))
+			return true;
+	}
+	return false;
+}
+
+/* One alone: the second call finds no other. */
+static bool newest_of_queue(struct kp_plug *plug, const struct kp_file *file, int *at)
+{
+	return *at == (int)plug->nr && any_newest_first(plug, file, at);
+}
+
+static bool oldest_of_queue(struct kp_plug *plug, const struct kp_file *file, int *at)
+{
+	if (*at != (int)plug->nr)
+		return false;
+	for (*at = 0; *at < (int)plug->nr; ++*at) {
+		if (is_of(plug, *at, file))
+			return true;
+	}
+	return false;
+}
+
+static bool tail_or_oldest(struct kp_plug *plug, const struct kp_file *file, int *at)
+{
+	if (*at != (int)plug->nr || !plug->nr)
+		return false;
+	if (is_of(plug, plug->nr - 1, file)) {
+		*at = plug->nr - 1;
+		return true;
+	}
+	return oldest_of_queue(plug, file, at);
+}
+
 enum kp_plug_merge kp_plug_merge(const struct kp_variant *variant, struct kp_plug *plug,
 				 struct kp_bio *bio, uint32_t segments)
 {
+	const struct plug_row *row = row_of(variant);
+	enum kp_plug_merge merge = KP_PLUG_NO_MERGE;
+	int at = plug->nr;
+
 	if (bio->flags & KP_BIO_NOMERGE)
 		return KP_PLUG_NO_MERGE;
-	for (unsigned int i = plug->nr; i > 0; i--) {
-		struct kp_plug_request *request = request_at(plug, i - 1);
-		enum kp_plug_merge merge;
-
-		if (!same_queue(request->first->file, bio->file))
-			continue;
-		merge = try_merge(request, bio, segments);
-		if (merge || row_of(variant)->newest_only)
-			return merge;
-	}
-	return KP_PLUG_NO_MERGE;
+	while (!merge && row->next(plug, bio->file, &at))
+		merge = try_merge(row, request_at(plug, at), bio, segments);
+	return merge;
 }
 
 /* ---- in and out ---------------------------------------------------------------------------- */
 
-enum kp_plug_full kp_plug_full(const struct kp_variant *variant, struct kp_plug *plug)
+/* The requests that a row compares with its limit. */
+static unsigned int count_requests(const struct plug_row *row, struct kp_plug *plug,
+				   const struct kp_bio *bio)
+{
+	unsigned int nr = 0;
+
+	if (!plug->nr || !row->counts_queue ||
+	    (!plug->several_queues && is_of(plug, plug->nr - 1, bio->file)))
+		return plug->nr;
+	for (unsigned int i = 0; i < plug->nr; i++)
+		nr += is_of(plug, i, bio->file);
+	return nr;
+}
+
+enum kp_plug_full kp_plug_full(const struct kp_variant *variant, struct kp_plug *plug,
+			       const struct kp_bio *bio)
 {
 	const struct plug_row *row = row_of(variant);
 	unsigned int max = row->max_requests;
+	unsigned int measured = row->flush_oldest ? 0 : plug->nr - 1;
 
 	if (row->doubles && plug->several_queues)
 		max *= 2;
-	if (plug->nr >= max)
+	if (count_requests(row, plug, bio) >= max || plug->nr == KP_PLUG_REQUESTS)
 		return KP_PLUG_MANY;
-	if (plug->nr && request_at(plug, plug->nr - 1)->bytes >= row->flush_size)
+	if (plug->nr && request_at(plug, measured)->bytes >= row->flush_size)
 		return KP_PLUG_LARGE;
 	return KP_PLUG_HAS_ROOM;
 }
@@ -304,9 +497,9 @@ static void plug_flush(struct kp_stage *stage)
 		kp_stage_submit(stage->next, request);
 }
 
-static void make_room(struct plug_stage *plug)
+static void make_room(struct plug_stage *plug, const struct kp_bio *bio)
 {
-	enum kp_plug_full full = kp_plug_full(plug->stage.variant, &plug->plug);
+	enum kp_plug_full full = kp_plug_full(plug->stage.variant, &plug->plug, bio);
 
 	if (full == KP_PLUG_HAS_ROOM)
 		return;
@@ -338,7 +531,7 @@ static void plug_submit(struct kp_stage *stage, struct kp_bio *bio)
 		kp_count(&stage->counters[FRONT_MERGES], 1);
 		break;
 	case KP_PLUG_NO_MERGE:
-		make_room(plug);
+		make_room(plug, bio);
 		kp_plug_add(&plug->plug, bio, segments);
 		break;
 	}

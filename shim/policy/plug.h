@@ -8,7 +8,11 @@
 
 #include "stage.h"
 
-#define KP_PLUG_REQUESTS 64 /* twice BLK_MAX_REQUEST_COUNT, for several queues */
+/*
+ * Room in a list. Kernels of limit 16 count the requests of each queue for itself, so that theirs has
+ * no bound; ours is flushed when it is full.
+ */
+#define KP_PLUG_REQUESTS 256
 
 /** struct kp_plug_request - contiguous bios that go to the device together, linked by bio->next. */
 struct kp_plug_request {
@@ -53,8 +57,9 @@ uint32_t kp_plug_segments(const struct kp_queue_limits *limits, const struct kp_
 enum kp_plug_merge kp_plug_merge(const struct kp_variant *variant, struct kp_plug *plug,
 				 struct kp_bio *bio, uint32_t segments);
 
-/** kp_plug_full - must the list be flushed before kp_plug_add()? */
-enum kp_plug_full kp_plug_full(const struct kp_variant *variant, struct kp_plug *plug);
+/** kp_plug_full - must the list be flushed before kp_plug_add() of @bio? */
+enum kp_plug_full kp_plug_full(const struct kp_variant *variant, struct kp_plug *plug,
+			       const struct kp_bio *bio);
 
 /** kp_plug_add - add @bio as a request of its own. There must be room. */
 void kp_plug_add(struct kp_plug *plug, struct kp_bio *bio, uint32_t segments);

@@ -61,6 +61,17 @@ static uint32_t max_sectors_chunk(const struct kp_queue_limits *limits, uint64_t
 	return kp_round_down(max, block);
 }
 
+/* The same of 4.14: a chunk does not raise max_sectors. */
+static uint32_t max_sectors_or_chunk(const struct kp_queue_limits *limits, uint64_t pos)
+{
+	uint32_t block = limits->logical_block_size / KP_SECTOR_SIZE;
+	uint32_t max = limits->max_sectors;
+
+	if (limits->chunk_sectors)
+		max = kp_min(max, to_chunk_end(limits, pos));
+	return kp_round_down(max, block);
+}
+
 /* get_max_io_size() of 5.4: end on a physical block if the range has one */
 static uint32_t max_sectors_physical(const struct kp_queue_limits *limits, uint64_t pos)
 {
@@ -513,10 +524,11 @@ static const struct split_row rows[] = {
 		.variant = {
 			.name = "fast",
 			.since = "4.3",
-			.until = "4.8",
+			.until = "4.4",
 			.commit = "52cc6eead909",
 			.summary = "large bios are split, the halves share the vector and copy the iterator",
-			.omits = "discard and write-same splitting; what 4.4 to 4.8 changed of 4.3",
+			.omits = "discard and write-same splitting; 4.3 joins no adjacent pages, the "
+				 "front piece of 4.4 is not merged",
 		},
 		.submit = submit_large,
 		.front = front_between,
@@ -526,11 +538,11 @@ static const struct split_row rows[] = {
 	{
 		.variant = {
 			.name = "4.9",
-			.since = "4.9",
-			.until = "5.3",
+			.since = "4.5",
+			.until = "4.12",
 			.commit = "get_max_io_size() of 4.9",
 			.summary = "as fast; may split within a page, on a logical block; front is not merged",
-			.omits = "discard splitting; multi-page segments of 5.1 to 5.3",
+			.omits = "discard splitting",
 		},
 		.submit = submit_large,
 		.front = front_within,
@@ -540,9 +552,24 @@ static const struct split_row rows[] = {
 	},
 	{
 		.variant = {
+			.name = "4.14",
+			.since = "4.13",
+			.until = "5.3",
+			.commit = "get_max_io_size() of 4.14",
+			.summary = "as 4.9; the smaller of max_sectors and what is left of the chunk",
+			.omits = "discard splitting; multi-page segments of 5.1 to 5.3; 4.13 was not read",
+		},
+		.submit = submit_large,
+		.front = front_within,
+		.max_sectors = max_sectors_or_chunk,
+		.clone = share_vec,
+		.nomerge = true,
+	},
+	{
+		.variant = {
 			.name = "5.4",
 			.since = "5.4",
-			.until = "6.0",
+			.until = "5.19",
 			.commit = "get_max_io_size() of 5.4",
 			.summary = "as 4.9; splits end on a physical block, long segments are carved",
 			.omits = "discard splitting; REQ_NOWAIT",
@@ -557,11 +584,12 @@ static const struct split_row rows[] = {
 	{
 		.variant = {
 			.name = "6.1",
-			.since = "6.1",
-			.until = "6.19",
+			.since = "6.0",
+			.until = "7.3",
 			.commit = "bio_split_rw() of 6.1",
 			.summary = "as 5.4; the front is rounded down to the logical block",
-			.omits = "discard splitting; REQ_NOWAIT; atomic writes",
+			.omits = "discard splitting; REQ_NOWAIT; atomic writes; zone_write_granularity and "
+				 "dma_alignment of 6.19",
 		},
 		.submit = submit_large,
 		.front = front_carved,

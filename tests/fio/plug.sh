@@ -92,5 +92,5 @@ fio_ok --name=a --ioengine="$(engine blocksize)" --counters=c.json $run_none --p
 equal "requests of a bio-based driver" "$(count requests)" 16384
 
 say "an unknown one is named"
-fio_refused 'plug=5: .*4\.9, 4\.15, 6\.1, none' --name=a --ioengine="$(engine split)" \
+fio_refused 'plug=5: .*4\.9, .*6\.16, none' --name=a --ioengine="$(engine split)" \
 	--backend=null --size=1m --plug=5

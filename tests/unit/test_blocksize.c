@@ -372,7 +372,7 @@ START_TEST(kernels)
 	static const char *const table[][2] = {
 		{ "4.9", "coalesce" },	   { "5.8", "coalesce" },    { "5.9", "logical" },
 		{ "5.10", "logical" },	   { "5.10.10", "logical" }, { "5.10.12", "logical" },
-		{ "5.10.13", "coalesce" }, { "5.11", "coalesce" },   { "6.19", "coalesce" },
+		{ "5.10.13", "coalesce" }, { "5.11", "coalesce" },   { "7.3", "coalesce" },
 	};
 	const struct kp_variant *found;
 	char why[256];

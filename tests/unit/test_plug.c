@@ -20,8 +20,9 @@
 			ck_abort_msg(__VA_ARGS__); \
 	} while (0)
 
-static const char *const names[] = { "4.9", "4.15", "6.1" };
-#define NR_VARIANTS 3
+static const char *const names[] = { "4.9", "4.10", "5.10.80", "4.15", "6.1", "6.13", "6.16" };
+#define NR_VARIANTS 7
+enum { V4_9, V4_10, V5_10_80, V4_15, V6_1, V6_13, V6_16 };
 
 static const struct kp_variant *variant(const char *name)
 {
@@ -89,7 +90,7 @@ static void submit(struct world *world, struct kp_bio *bio)
 	world->merge = kp_plug_merge(world->variant, &world->plug, bio, segments);
 	if (world->merge)
 		return;
-	world->full = kp_plug_full(world->variant, &world->plug);
+	world->full = kp_plug_full(world->variant, &world->plug, bio);
 	if (world->full)
 		flush(world);
 	kp_plug_add(&world->plug, bio, segments);
@@ -264,18 +265,16 @@ START_TEST(nomerge)
 }
 END_TEST
 
-START_TEST(newest_only)
+START_TEST(older_or_newest)
 {
-	static const enum kp_plug_merge older[NR_VARIANTS] = {
-		KP_PLUG_BACK_MERGE,
-		KP_PLUG_BACK_MERGE,
-		KP_PLUG_NO_MERGE,
-	};
+	bool older = _i != V6_1 && _i != V6_16, newest = _i != V6_13;
 	struct world *world = new_world(names[_i]);
 
 	put(world, 0, 4096);
 	put(world, MIB, 4096);
-	ck_assert_int_eq(put(world, 4096, 4096), older[_i]);
+	ck_assert_int_eq(put(world, MIB + 4096, 4096),
+			 newest ? KP_PLUG_BACK_MERGE : KP_PLUG_NO_MERGE);
+	ck_assert_int_eq(put(world, 4096, 4096), older ? KP_PLUG_BACK_MERGE : KP_PLUG_NO_MERGE);
 	free(world);
 }
 END_TEST
@@ -303,7 +302,7 @@ END_TEST
 
 START_TEST(many_requests)
 {
-	static const unsigned int limit[NR_VARIANTS] = { 16, 16, 32 };
+	static const unsigned int limit[NR_VARIANTS] = { 16, 16, 32, 16, 32, 32, 32 };
 	struct world *world = new_world(names[_i]);
 
 	for (unsigned int i = 0; i < 3 * limit[_i]; i++) {
@@ -318,7 +317,8 @@ END_TEST
 
 START_TEST(many_requests_of_several_queues)
 {
-	static const unsigned int limit[NR_VARIANTS] = { 16, 16, 64 };
+	/* With limit 16 each queue's requests are counted for themselves. */
+	static const unsigned int limit[NR_VARIANTS] = { 32, 32, 64, 32, 64, 64, 64 };
 	struct world *world = new_world(names[_i]);
 
 	for (unsigned int i = 0; i < 3 * limit[_i]; i++) {
@@ -335,11 +335,7 @@ END_TEST
 
 START_TEST(large_request)
 {
-	static const enum kp_plug_full large[NR_VARIANTS] = {
-		KP_PLUG_HAS_ROOM,
-		KP_PLUG_LARGE,
-		KP_PLUG_LARGE,
-	};
+	enum kp_plug_full large = _i == V4_9 ? KP_PLUG_HAS_ROOM : KP_PLUG_LARGE;
 	struct world *world = new_world(names[_i]);
 
 	put(world, 0, 124 * KIB);
@@ -347,13 +343,60 @@ START_TEST(large_request)
 	ck_assert_int_eq(world->full, KP_PLUG_HAS_ROOM);
 	ck_assert_int_eq(put(world, MIB + 124 * KIB, 4096), KP_PLUG_BACK_MERGE);
 	put(world, 4 * MIB, 124 * KIB);
-	ck_assert_int_eq(world->full, large[_i]);
-	ck_assert_uint_eq(world->plug.nr, large[_i] ? 1 : 3);
+	ck_assert_int_eq(world->full, large);
+	ck_assert_uint_eq(world->plug.nr, large ? 1 : 3);
 	/* bios that join do not flush it, however large it becomes */
 	ck_assert_int_eq(put(world, 4 * MIB + 124 * KIB, 4096), KP_PLUG_BACK_MERGE);
 	ck_assert_int_eq(put(world, 4 * MIB + 128 * KIB, 4096), KP_PLUG_BACK_MERGE);
 	put(world, 8 * MIB, 4096);
-	ck_assert_int_eq(world->full, large[_i]);
+	ck_assert_int_eq(world->full, large);
+	free(world);
+}
+END_TEST
+
+/* From 6.13 the oldest request is measured. */
+START_TEST(large_oldest)
+{
+	bool newest = _i >= V4_10 && _i <= V6_1, oldest = _i >= V6_13;
+	struct world *world = new_world(names[_i]);
+
+	put(world, 0, 4096);
+	put(world, MIB, 128 * KIB);
+	put(world, 4 * MIB, 4096);
+	ck_assert_int_eq(world->full, newest ? KP_PLUG_LARGE : KP_PLUG_HAS_ROOM);
+	flush(world);
+	put(world, 0, 128 * KIB);
+	put(world, MIB, 4096);
+	ck_assert_int_eq(world->full, newest || oldest ? KP_PLUG_LARGE : KP_PLUG_HAS_ROOM);
+	free(world);
+}
+END_TEST
+
+/* NVMe: two pages of 512-byte blocks are one request since 4.11; bios that adjoin are no gap. */
+START_TEST(contiguous_bios)
+{
+	bool contiguous = _i >= V5_10_80;
+	struct world *world = new_world(names[_i]);
+	unsigned int merged = 0;
+
+	world->files[0].limits.virt_boundary_mask = 4095;
+	for (unsigned int i = 0; i < 16; i++) {
+		struct kp_bio *bio = new_bio(world, i * 512, 512);
+
+		world->segments[world->nr - 1].addr = (char *)0x10000 + i * 512;
+		submit(world, bio);
+		merged += world->merge == KP_PLUG_BACK_MERGE;
+	}
+	ck_assert_uint_eq(merged, contiguous ? 15 : 1);
+	/* A request that begins off the boundary takes nobody. */
+	flush(world);
+	submit(world, new_bio(world, MIB, 3584));
+	world->segments[world->nr - 1].addr = (char *)0x20000;
+	flush(world);
+	submit(world, new_bio(world, MIB, 3584));
+	world->segments[world->nr - 1].addr = (char *)0x20200;
+	submit(world, new_bio(world, MIB + 3584, 4096));
+	ck_assert_int_eq(world->merge, contiguous ? KP_PLUG_NO_MERGE : KP_PLUG_BACK_MERGE);
 	free(world);
 }
 END_TEST
@@ -401,15 +444,20 @@ struct range {
 };
 
 struct reference {
-	struct range list[128];
+	struct range list[2 * KP_PLUG_REQUESTS];
 	unsigned int nr;
 };
 
 static bool reference_merge(struct reference *ref, int name, const struct kp_queue_limits *limits,
 			    const struct range *bio)
 {
-	for (unsigned int i = ref->nr; i-- > 0;) {
-		struct range *request = &ref->list[i];
+	bool backwards = name != V6_13;
+
+	/* 6.16: the newest, if it is of another device the oldest of ours. */
+	if (name == V6_16 && ref->nr)
+		backwards = (ref->list[ref->nr - 1].file == 2) == (bio->file == 2);
+	for (unsigned int n = 0; n < ref->nr; n++) {
+		struct range *request = &ref->list[backwards ? ref->nr - 1 - n : n];
 		bool same_device = (request->file == 2) == (bio->file == 2);
 		bool back = request->end == bio->start, front = bio->end == request->start;
 		uint64_t start = back ? request->start : bio->start;
@@ -432,7 +480,7 @@ static bool reference_merge(struct reference *ref, int name, const struct kp_que
 			}
 			request->closed = true;
 		}
-		if (name == 2)
+		if (name >= V6_1)
 			return false;
 	}
 	return false;
@@ -441,18 +489,20 @@ static bool reference_merge(struct reference *ref, int name, const struct kp_que
 static void reference_submit(struct reference *ref, int name, const struct kp_queue_limits *limits,
 			     const struct range *bio)
 {
-	unsigned int max = name == 2 ? 32 : 16;
+	unsigned int max = name == V5_10_80 || name >= V6_1 ? 32 : 16, counted = 0;
+	const struct range *measured = &ref->list[name >= V6_13 ? 0 : ref->nr - 1];
 	bool two = false;
 
 	if (!bio->closed && reference_merge(ref, name, limits, bio))
 		return;
-	for (unsigned int i = 1; i < ref->nr; i++)
+	for (unsigned int i = 0; i < ref->nr; i++) {
 		two |= (ref->list[i].file == 2) != (ref->list[0].file == 2);
-	if (name == 2 && two)
+		counted += max == 32 || (ref->list[i].file == 2) == (bio->file == 2);
+	}
+	if (max == 32 && two)
 		max *= 2;
 	if (ref->nr &&
-	    (ref->nr >= max ||
-	     (name && ref->list[ref->nr - 1].end - ref->list[ref->nr - 1].start >= 128 * KIB)))
+	    (counted >= max || (name != V4_9 && measured->end - measured->start >= 128 * KIB)))
 		ref->nr = 0;
 	ref->list[ref->nr++] = *bio;
 }
@@ -715,8 +765,13 @@ END_TEST
 START_TEST(kernels)
 {
 	static const char *const table[][2] = {
-		{ "4.2", "4.9" },   { "4.9.300", "4.9" }, { "4.10", "4.15" }, { "5.11", "4.15" },
-		{ "5.15", "4.15" }, { "5.16", "6.1" },	  { "6.19", "6.1" },
+		{ "4.2", "4.9" },	  { "4.9.300", "4.9" },	     { "4.10", "4.10" },
+		{ "4.11", "4.15" },	  { "5.10", "4.15" },	     { "5.10.79", "4.15" },
+		{ "5.10.80", "5.10.80" }, { "5.10.223", "5.10.80" }, { "5.11", "4.15" },
+		{ "5.15", "4.15" },	  { "5.15.2", "4.15" },	     { "5.15.119", "5.15.3" },
+		{ "5.16", "6.1" },	  { "6.12", "6.1" },	     { "6.12.117", "6.12.35" },
+		{ "6.13", "6.13" },	  { "6.15.1", "6.13" },	     { "6.19", "6.16" },
+		{ "7.3", "6.16" },
 	};
 	const struct kp_variant *found;
 	char why[256];
@@ -732,10 +787,18 @@ START_TEST(kernels)
 	ck_assert_ptr_null(found);
 	ck_assert_int_eq(kp_policy_find(&kp_plug_policy, "5", NULL, &found, why, sizeof(why)),
 			 -ENOENT);
-	ck_assert_str_eq(why,
-			 "plug=5: plug has no such variant, give one of: 4.9, 4.15, 6.1, none");
+	ck_assert_str_eq(
+		why, "plug=5: plug has no such variant, give one of: 4.9, 4.10, 5.10.80, 5.15.3, "
+		     "4.15, 6.12.35, 6.1, 6.13, 6.16, none");
 }
 END_TEST
+
+/* Tests of the request that was made last; 6.13 has only its first one joined. */
+#define add_newest(tcase, test)                                       \
+	do {                                                          \
+		tcase_add_loop_test(tcase, test, 0, V6_13);           \
+		tcase_add_loop_test(tcase, test, V6_16, NR_VARIANTS); \
+	} while (0)
 
 int main(void)
 {
@@ -744,21 +807,23 @@ int main(void)
 	SRunner *runner;
 	int failed;
 
-	tcase_add_loop_test(tcase, request_sizes, 0, NR_VARIANTS);
+	add_newest(tcase, request_sizes);
 	tcase_add_loop_test(tcase, segments_add_up, 0, NR_VARIANTS);
-	tcase_add_loop_test(tcase, chunk_boundary, 0, NR_VARIANTS);
+	add_newest(tcase, chunk_boundary);
 	tcase_add_loop_test(tcase, full_is_full, 0, NR_VARIANTS);
-	tcase_add_loop_test(tcase, virtual_boundary, 0, NR_VARIANTS);
+	add_newest(tcase, virtual_boundary);
 	tcase_add_loop_test(tcase, who_may_join, 0, NR_VARIANTS);
-	tcase_add_loop_test(tcase, nomerge, 0, NR_VARIANTS);
-	tcase_add_loop_test(tcase, newest_only, 0, NR_VARIANTS);
+	add_newest(tcase, nomerge);
+	tcase_add_loop_test(tcase, older_or_newest, 0, NR_VARIANTS);
 	tcase_add_loop_test(tcase, several_queues, 0, NR_VARIANTS);
 	tcase_add_loop_test(tcase, many_requests, 0, NR_VARIANTS);
 	tcase_add_loop_test(tcase, many_requests_of_several_queues, 0, NR_VARIANTS);
-	tcase_add_loop_test(tcase, large_request, 0, NR_VARIANTS);
+	tcase_add_loop_test(tcase, large_request, 0, V6_13);
+	tcase_add_loop_test(tcase, large_oldest, 0, NR_VARIANTS);
+	tcase_add_loop_test(tcase, contiguous_bios, 0, NR_VARIANTS);
 	tcase_add_test(tcase, segments_of_a_bio);
 	tcase_add_loop_test(tcase, against_reference, 0, NR_VARIANTS);
-	tcase_add_loop_test(tcase, stage_requests, 0, NR_VARIANTS);
+	add_newest(tcase, stage_requests);
 	tcase_add_loop_test(tcase, stage_sync, 0, NR_VARIANTS);
 	tcase_add_loop_test(tcase, stage_other_thread, 0, NR_VARIANTS);
 	tcase_add_test(tcase, kernels);

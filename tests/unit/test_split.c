@@ -234,6 +234,22 @@ static uint64_t reference_4_9(const struct question *q)
 	return nr ? bytes_of(q, nr) : q->entries[0].len;
 }
 
+/* 4.14: the same with the smaller of the two */
+static uint64_t reference_4_14(const struct question *q)
+{
+	uint64_t sector = q->pos / SECTOR, max = 0;
+	struct kp_queue_limits limits = *q->limits;
+	struct question small = *q;
+
+	while (max < limits.max_sectors &&
+	       !(max && limits.chunk_sectors && (sector + max) % limits.chunk_sectors == 0))
+		max++;
+	limits.max_sectors = max;
+	limits.chunk_sectors = 0;
+	small.limits = &limits;
+	return reference_4_9(&small);
+}
+
 /* 5.4: how many sectors, by trying them all */
 static uint64_t sectors_5_4(const struct question *q)
 {
@@ -303,6 +319,7 @@ static const struct reference references[] = {
 	{ "clone", .front = reference_4_3 },
 	{ "fast", .front = reference_4_3 },
 	{ "4.9", reference_4_9, .nomerge = true },
+	{ "4.14", reference_4_14, .nomerge = true },
 	{ "5.4", reference_5_4, .nomerge = true, .multi_page = true },
 	{ "6.1", reference_5_4, .nomerge = true, .multi_page = true, .rounds = true },
 };
@@ -426,7 +443,8 @@ static void random_limits(struct kp_queue_limits *limits)
 static void check_within_limits(const struct kp_queue_limits *limits, const char *variant)
 {
 	bool chunk_replaces = !strcmp(variant, "4.9");
-	bool knows_chunk = chunk_replaces || variant[0] == '5' || variant[0] == '6';
+	bool knows_chunk = chunk_replaces || !strcmp(variant, "4.14") || variant[0] == '5' ||
+			   variant[0] == '6';
 
 	for (unsigned int i = 0; i < recorder.seen.nr; i++) {
 		const struct request *request = &recorder.seen.list[i];
@@ -603,7 +621,7 @@ START_TEST(physical_block)
 	push(&worked.unit, worked.file, 512, worked.memory, 40 * KIB);
 	if (!reference->nomerge)
 		SIZES(variant, 16384, 16384, 8192);
-	else if (!strcmp(variant, "4.9"))
+	else if (!reference->multi_page)
 		SIZES(variant, 36 * 512, 36 * 512, 8 * 512);
 	else
 		SIZES(variant, 31 * 512, 32 * 512, 17 * 512);
