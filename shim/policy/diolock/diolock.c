@@ -162,10 +162,10 @@ static const struct dio_row rows[] = {
 		.variant = {
 			.name = "ext4-5.6",
 			.since = "5.6",
-			.until = "6.11",
+			.until = "6.2",
 			.commit = "bc6385dab125, aa9714d0e397",
 			.summary = "reads and overwrites of written blocks shared over the call",
-			.omits = "security updates; what changed between 6.2 and 6.11; journal",
+			.omits = "security updates; journal",
 		},
 		.rwsem = "5.3",
 		.rules = {
@@ -180,12 +180,33 @@ static const struct dio_row rows[] = {
 	},
 	{
 		.variant = {
+			.name = "ext4-6.3",
+			.since = "6.3",
+			.until = "6.4",
+			.commit = "240930fb7e6b",
+			.summary = "as ext4-5.6; shared also into preallocated blocks",
+			.omits = "as ext4-6.12",
+		},
+		.rwsem = "5.11",
+		.rules = {
+			[READ] = S,
+			[OVERWRITE] = S,
+			[PREALLOCATED] = S,
+			[HOLE] = { EXCLUSIVE, CALL, RETAKES },
+			WRITES_AT_END(X_WAIT),
+			UNALIGNED_WRITES(X_ALONE),
+			[PUNCH] = X_ALONE,
+		},
+	},
+	{
+		.variant = {
 			.name = "ext4-6.12",
-			.since = "6.12",
-			.until = "6.19",
-			.commit = "ext4_dio_write_checks() of 6.12",
+			.since = "6.5",
+			.until = "7.2",
+			.commit = "310ee0902b8d",
 			.summary = "shared also into preallocated blocks, and unaligned over written ones",
-			.omits = "security updates; atomic writes; journal",
+			.omits = "exclusive over written and preallocated blocks together; security "
+				 "updates; atomic writes; journal",
 		},
 		.rwsem = "5.11",
 		.rules = {
@@ -202,9 +223,30 @@ static const struct dio_row rows[] = {
 	},
 	{
 		.variant = {
+			.name = "ext4-7.3",
+			.since = "7.3",
+			.until = "7.3",
+			.commit = "63b314a7795e, 07961ebb09c9",
+			.summary = "as ext4-6.12; shared into holes too",
+			.omits = "unaligned writes that need no zeroing; buffered writes that drain "
+				 "direct I/O (15cdefd0c052); atomic writes; journal",
+		},
+		.rwsem = "5.11",
+		.rules = {
+			[READ] = S,
+			WRITES_IN_FILE(S),
+			WRITES_AT_END(X_WAIT),
+			[UNALIGNED_OVERWRITE] = S,
+			[UNALIGNED] = { EXCLUSIVE, COMPLETION, AIO_WAITS | DRAINS | RETAKES },
+			[UNALIGNED_EXTENDING] = X_ALONE,
+			[PUNCH] = X_ALONE,
+		},
+	},
+	{
+		.variant = {
 			.name = "xfs-4.9",
 			.since = "4.9",
-			.until = "5.1",
+			.until = "5.0",
 			.commit = "xfs_file_dio_aio_write() of 4.9",
 			.summary = "shared; exclusive and demoted beyond EOF; unaligned exclusive, drained",
 			.omits = "zeroing beyond EOF, reflink, page cache, layouts",
@@ -222,7 +264,7 @@ static const struct dio_row rows[] = {
 	{
 		.variant = {
 			.name = "xfs-5.2",
-			.since = "5.2",
+			.since = "5.1",
 			.until = "5.11",
 			.commit = "xfs_file_dio_aio_write() of 5.2",
 			.summary = "as xfs-4.9; an unaligned AIO is waited for under the lock",
@@ -242,7 +284,7 @@ static const struct dio_row rows[] = {
 		.variant = {
 			.name = "xfs-6.12",
 			.since = "5.12",
-			.until = "6.19",
+			.until = "7.3",
 			.commit = "xfs_file_dio_write_unaligned() of 6.12",
 			.summary = "as xfs-5.2; unaligned overwrites of written blocks shared",
 			.omits = "as xfs-4.9; atomic writes",
@@ -301,9 +343,10 @@ static const struct dio_row rows[] = {
 			.name = "btrfs-5.11",
 			.since = "5.11",
 			.until = "6.19",
-			.commit = "38851cc19adb",
+			.commit = "e9adabb9712e",
 			.summary = "reads and writes within the file shared over the call",
-			.omits = "as btrfs-4.9; security updates",
+			.omits = "as btrfs-4.9; security updates; the fallback to the page cache of 6.15 on, "
+				 "in stable releases too",
 		},
 		.rwsem = "5.11",
 		.rules = {
