@@ -16,6 +16,7 @@ static const struct recording *const recordings[] = {
 	&split_recording,
 	&plug_recording,
 	&blocksize_recording,
+	&locks_recording,
 };
 
 static void put_line(const char *line, size_t len)

@@ -69,6 +69,9 @@ struct device *add_device(const char *name, const char *disk);
 uint64_t queue_number(const struct device *device, const char *name, uint64_t otherwise);
 int set_queue(const struct device *device, const char *name, const char *value);
 
+/* set_max_sectors - in KiB; what the device cannot do leaves it at what it says that it can. */
+void set_max_sectors(const struct device *device, const char *kb);
+
 /* print_limits - an answer that says which limits the device has. */
 void print_limits(const struct device *device);
 
@@ -125,5 +128,6 @@ struct recording {
 extern const struct recording split_recording;
 extern const struct recording plug_recording;
 extern const struct recording blocksize_recording;
+extern const struct recording locks_recording;
 
 #endif

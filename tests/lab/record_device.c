@@ -40,6 +40,17 @@ int set_queue(const struct device *device, const char *name, const char *value)
 	return write_text(path, value);
 }
 
+void set_max_sectors(const struct device *device, const char *kb)
+{
+	char now[32];
+
+	if (!set_queue(device, "max_sectors_kb", kb))
+		return;
+	/* null_blk's 255 sectors are shown as 127 KiB. */
+	snprintf(now, sizeof(now), "%lu", queue_number(device, "max_sectors_kb", 0));
+	set_queue(device, "max_sectors_kb", now);
+}
+
 struct device *add_device(const char *name, const char *disk)
 {
 	struct device *device = &devices[nr_devices];

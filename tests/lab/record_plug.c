@@ -26,8 +26,8 @@ static aio_context_t context;
 static void begin(void)
 {
 	static const char *const events[] = { "block/block_plug", "block/block_rq_issue", NULL };
-	static const char *const names[] = { "nvme512", "virtio30", "virtio254",
-					     "scsi512", "null512",  "nullqueues" };
+	static const char *const names[] = { "nvme512", "nvme4k", "scsi512", "null512",
+					     "nullqueues" };
 
 	arena_init();
 	if (syscall(SYS_io_setup, DEPTH, &context))
@@ -161,7 +161,7 @@ static void record(const char *id, const char *rest)
 			answer("%s none", id);
 			return;
 		}
-		set_queue(devices[d], "max_sectors_kb", max_kb);
+		set_max_sectors(devices[d], max_kb);
 	}
 	nr_bios = nr_iovs = 0;
 	snprintf(line, sizeof(line), "%s", rest + len + strcspn(rest + len, " "));

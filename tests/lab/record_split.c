@@ -141,7 +141,7 @@ static void record(const char *id, const char *rest)
 		answer("%s none", id);
 		return;
 	}
-	set_queue(device, "max_sectors_kb", max_kb);
+	set_max_sectors(device, max_kb);
 	for (unsigned int i = 0; i < nr; i++)
 		iov[i] = (struct iovec){ arena_at(stretches[i].start),
 					 stretches[i].sectors * 512ul };
