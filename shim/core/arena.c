@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The arena: one anonymous shared mapping, made before the jobs are forked, so that what policies
- * share holds across jobs that are processes as well as threads. It has no name and leaves
- * nothing behind.
+ * The arena is one anonymous shared mapping. It is made before fio forks its jobs, so that jobs
+ * share the state of a policy whether they are processes or threads. It has no name and leaves no
+ * file behind.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -32,9 +32,9 @@ struct kp_arena {
 	size_t size;
 	size_t next; /* atomic; first byte not handed out */
 	/*
-	 * Protects the registry: objects[] up to nr_objects, and the hash over them. Robust: the
-	 * object of one that died inside is whole once nr_objects was raised, and the hash is made
-	 * anew. Nothing nests inside it but what the init hook of a new object takes.
+	 * Protects the registry: objects[] up to nr_objects, and the hash over them. The mutex is
+	 * robust: when its owner died, an object counts if nr_objects includes it, and the next
+	 * owner rebuilds the hash. Only locks that the init hook of a new object takes nest inside.
 	 */
 	pthread_mutex_t lock;
 	unsigned int nr_objects; /* atomic */
@@ -64,7 +64,7 @@ int kp_arena_create(struct kp_arena **result, size_t size)
 		size = kp_round_up(size, KP_PAGE_SIZE);
 		arena = reserve(size);
 	} else {
-		/* Somebody may have limited our address space (ulimit -v). */
+		/* The address space may be limited (ulimit -v). */
 		for (size = ARENA_LARGEST; !(arena = reserve(size)); size /= 2) {
 			if (size == ARENA_SMALLEST)
 				return -ENOMEM;
@@ -125,7 +125,7 @@ static uint32_t *bucket_of(struct kp_arena *arena, const char *type, const void 
 	return &arena->buckets[(hash ^ hash >> 32) % ARENA_BUCKETS];
 }
 
-/* Make object @i findable. */
+/* Enter object @i into the hash. */
 static void hash_object(struct kp_arena *arena, unsigned int i)
 {
 	struct arena_object *object = &arena->objects[i];

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Counters: one slot per pipeline, folded into its job, summed; as JSON and as text. */
+/*
+ * Counters: each pipeline has one slot. The slots of a job are added up, and so are the jobs. The
+ * sums are printed as JSON and as text.
+ */
 #include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -53,7 +56,7 @@ unsigned int kp_counters_at(const struct kp_policy *policy)
 
 enum { TIME_COUNT, TIME_SUM, TIME_MAX, TIME_BUCKETS };
 
-/* Four buckets an octave: 0 to 7 ns one by one, then each 25 % wide at most. */
+/* Four buckets per octave. 0 to 7 ns have one each; the others are at most 25 % wide. */
 static unsigned int time_bucket(uint64_t ns)
 {
 	unsigned int octave;
@@ -64,7 +67,7 @@ static unsigned int time_bucket(uint64_t ns)
 	return kp_min(8 + (octave - 3) * 4 + ((ns >> (octave - 2)) & 3), KP_TIME_BUCKETS - 1u);
 }
 
-/* The middle of a bucket. */
+/* Returns the middle of a bucket. */
 static uint64_t bucket_time(unsigned int bucket)
 {
 	unsigned int octave = 3 + (bucket - 8) / 4;
@@ -161,7 +164,7 @@ static void visit_counters(const struct kp_counter_desc *desc, unsigned int nr, 
 	}
 }
 
-/* Call @visit for the core counters and those of @policies, with where the values begin. */
+/* Call @visit for the counters of the core and of @policies, with the index of the first value. */
 static void for_each_counter(const struct kp_policy *const *policies, visit_counter visit,
 			     void *arg)
 {
@@ -171,7 +174,7 @@ static void for_each_counter(const struct kp_policy *const *policies, visit_coun
 		const struct kp_stage_ops *ops = policies[i]->ops;
 		unsigned int earlier = 0;
 
-		/* The policies of one stage count in one place. */
+		/* Policies that share a stage share its counters. */
 		while (policies[earlier]->ops != ops)
 			earlier++;
 		if (earlier < i)
@@ -202,7 +205,7 @@ static void fold_counter(const struct kp_counter_desc *desc, unsigned int at, vo
 	}
 }
 
-/* The figures that stand for a distribution of times. */
+/* The figures that are printed for a distribution of times. */
 struct time_figure {
 	const char *suffix;
 	uint64_t value;
@@ -221,7 +224,7 @@ static void time_figures(const uint64_t *counter, struct time_figure figures[NR_
 	figures[4] = (struct time_figure){ "max_ns", counter[TIME_MAX] };
 }
 
-/* "512", "4096" ... the upper end of a bucket; the last has none. */
+/* "512", "4096" ...: the upper end of a bucket. The last bucket has no upper end. */
 static const char *bucket_name(unsigned int bucket, char *name, size_t size)
 {
 	if (bucket == KP_SIZE_BUCKETS - 1)
@@ -278,7 +281,7 @@ struct emit_text {
 	bool begun;
 };
 
-/* The next item of a line of 'name=value, name=value'. */
+/* Print the next item of a line of the form 'name=value, name=value'. */
 static void item(struct emit_text *emit, const char *name)
 {
 	fprintf(emit->to, "%s%s", emit->begun ? ", " : "    ", name);
@@ -331,7 +334,7 @@ static void emit_text(const struct kp_counter_desc *desc, unsigned int at, void 
 	}
 }
 
-/* A job: its first slot, and the values of all its slots. */
+/* A job: its first slot, and the sums over all its slots. */
 struct job {
 	const struct kp_counter_slot *slot;
 	uint64_t values[KP_MAX_COUNTERS];
@@ -394,7 +397,7 @@ static json_t *values_json(const struct kp_policy *const *policies, const uint64
 	return object;
 }
 
-/* JSON is UTF-8, the name of a job what its user likes, and cut at some byte. */
+/* JSON must be UTF-8. The name of a job may be any bytes, and may be cut inside a character. */
 static json_t *text_json(const char *text)
 {
 	json_t *json = json_string(text);
@@ -435,7 +438,7 @@ static int dump(const json_t *json, FILE *file)
 	return 0;
 }
 
-/* Write to a file that is there already, such as a pipe. */
+/* Write to a file that exists already, such as a pipe. */
 static int write_into(const json_t *json, const char *path)
 {
 	FILE *file = fopen(path, "we");
@@ -496,7 +499,7 @@ static bool same_policy(const struct kp_counter_slot *a, const struct kp_counter
 	return !strcmp(a->policy, b->policy) && !strcmp(a->backend, b->backend);
 }
 
-/* The jobs of one policy and backend in one paragraph, since they are what is compared. */
+/* Jobs with the same policy and backend share a paragraph: the paragraphs are compared. */
 static void print_policy(const struct kp_policy *const *policies, const struct jobs *jobs,
 			 unsigned int first, FILE *to)
 {

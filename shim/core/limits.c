@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Queue limits: the kernel's defaults, a device's from sysfs, the user's over them. */
+/* Queue limits: the kernel's defaults, those of a device from sysfs, and the user's overrides. */
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/sysmacros.h>
@@ -19,7 +19,7 @@ void kp_limits_default(struct kp_queue_limits *limits)
 	};
 }
 
-/* One number from a queue directory; false when there is no such file. */
+/* Reads one number from a queue directory. Returns false when there is no such file. */
 static bool read_number(const char *queue, const char *name, uint64_t *value)
 {
 	char path[512], text[32];
@@ -39,7 +39,7 @@ static bool read_number(const char *queue, const char *name, uint64_t *value)
 
 int kp_limits_read(struct kp_queue_limits *limits, uint64_t dev)
 {
-	/* A partition's directory has no queue of its own; it lies inside its disk's. */
+	/* The directory of a partition has no queue. It lies inside the directory of its disk. */
 	static const char *const places[] = { "queue", "../queue" };
 	char queue[256];
 	uint64_t value;
@@ -118,7 +118,7 @@ int kp_limits_check_options(const struct kp_limit_options *options, char *why, s
 	return 0;
 }
 
-/* No request can be whole logical blocks when what bounds it is not. */
+/* A request consists of whole logical blocks, so its limits must be multiples of the block size. */
 static int check_blocks(struct kp_queue_limits *limits, const struct kp_limit_options *options,
 			char *why, size_t why_size)
 {
@@ -136,7 +136,7 @@ static int check_blocks(struct kp_queue_limits *limits, const struct kp_limit_op
 			 options->max_segment_size, block);
 		return -EINVAL;
 	}
-	/* A device's own may be UINT32_MAX. */
+	/* The device's own limit may be UINT32_MAX. */
 	limits->max_segment_size = kp_round_down(limits->max_segment_size, block);
 	return 0;
 }

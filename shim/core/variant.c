@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* Which variant did a user ask for, by its name or by a kernel version? */
+/* Finds the variant that a user asked for by its name or by a kernel version. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -68,7 +68,7 @@ static bool parse_version(const char *text, struct version *version)
 		version->rc = strtol(text + 3, &end, 10);
 		text = end;
 	}
-	/* What uname -r appends to its three numbers: 6.1.0-18-amd64, 6.12.0-rc3+. */
+	/* uname -r appends more to its three numbers: 6.1.0-18-amd64, 6.12.0-rc3+. */
 	if (version->part[2] >= 0 && (*text == '-' || *text == '+'))
 		return true;
 	return !*text;
@@ -105,7 +105,7 @@ static bool variant_covers(const struct kp_variant *variant, const char *kernel)
 	       kp_version_compare(kernel, variant->until) <= 0;
 }
 
-/* File systems share their kernels: is the range of row @i that of a row before it? */
+/* Rows of several file systems have equal ranges: does an earlier row have the range of row @i? */
 static bool is_known_range(const struct kp_policy *policy, unsigned int i)
 {
 	const struct kp_variant *variant = kp_policy_variant(policy, i);
@@ -201,7 +201,7 @@ int kp_policy_find(const struct kp_policy *policy, const char *name, const char 
 			return -ENOENT;
 		}
 	}
-	/* Several rows may stand for one kernel: those of its file systems. */
+	/* Several rows may match one kernel: one for each file system. */
 	if (by_name && by_kernel && variant_covers(by_name, kernel))
 		by_kernel = by_name;
 	if (name && by_kernel && by_name != by_kernel) {

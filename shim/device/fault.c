@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * For tests: a stage above the device that misbehaves.
+ * A stage for tests. It stands above the device and corrupts or fails I/O.
  *
  *	corrupt    one bit of every 7th write is flipped on its way; the I/O succeeds
  *	error:N    every Nth read or write fails with EIO and does not reach the device
@@ -71,7 +71,7 @@ static void corrupt_end_io(struct kp_bio *bio)
 	kp_bio_endio(original);
 }
 
-/* Write a copy with one bit flipped. The caller's buffer stays as it is. */
+/* Write a copy with one bit flipped. The caller's buffer is not modified. */
 static void submit_corrupt(struct fault *fault, struct kp_bio *original)
 {
 	struct kp_bio *bio = kp_bio_alloc(&fault->set, 1);
@@ -102,7 +102,7 @@ static void submit_corrupt(struct fault *fault, struct kp_bio *original)
 	kp_stage_submit(fault->stage.next, bio);
 }
 
-/* Is it this one's turn to fail? */
+/* Must this I/O fail? */
 static bool hit(struct fault *fault, unsigned int op)
 {
 	return fault->error_every && kp_op_has_data(op) && ++fault->nr % fault->error_every == 0;

@@ -40,7 +40,7 @@ struct null_time {
 	uint64_t server_free[MAX_QUEUE_DEPTH];
 };
 
-/* struct null_contents - what was written to one file; NULL: all zeroes. Atomic. */
+/* struct null_contents - the data of one file. A NULL chunk reads as zeroes. Atomic. */
 struct null_contents {
 	char *chunks[MAX_CHUNKS];
 };
@@ -64,7 +64,7 @@ struct null_device {
 	struct null_time *time; /* when timed */
 	struct bad_range *bad;
 	unsigned int nr_bad;
-	/* Requests in flight, a heap by deadline. Guarded by the device's lock. */
+	/* Requests in flight, a heap ordered by deadline. The device's lock protects it. */
 	struct null_request *heap;
 	uint64_t *deadlines; /* room for theirs, for who looks for a later one than the first */
 };
@@ -76,7 +76,7 @@ static struct null_device *null_device(struct kp_device *device)
 
 /* ---- contents ------------------------------------------------------------------------------ */
 
-/* The memory that holds byte @pos, made when @make says so; NULL: all zeroes. */
+/* Returns the memory of byte @pos, allocated if @make is set. NULL: the range reads as zeroes. */
 static char *contents(struct null_device *null, struct null_contents *file, uint64_t pos, bool make)
 {
 	char **slot = &file->chunks[pos / CHUNK_SIZE];
@@ -87,7 +87,7 @@ static char *contents(struct null_device *null, struct null_contents *file, uint
 		fresh = kp_arena_alloc(null->device.stage.pipeline->arena, CHUNK_SIZE);
 		if (!fresh)
 			return NULL;
-		/* Two jobs may meet here; the loser's address space is never touched. */
+		/* Two jobs may race here. The loser's allocation is never touched and costs no memory. */
 		if (__atomic_compare_exchange_n(slot, &chunk, fresh, false, __ATOMIC_ACQ_REL,
 						__ATOMIC_ACQUIRE))
 			chunk = fresh;
@@ -113,7 +113,7 @@ static int copy_piece(struct null_device *null, struct null_contents *file, unsi
 	return 0;
 }
 
-/* Whole pages go back to the system, the rest is zeroed. */
+/* Give whole pages back to the system and zero the rest. */
 static void discard_piece(struct null_device *null, char *memory, size_t len)
 {
 	char *first = (char *)kp_round_up((uintptr_t)memory, KP_PAGE_SIZE);
@@ -128,7 +128,7 @@ static void discard_piece(struct null_device *null, char *memory, size_t len)
 	memset(last, 0, memory + len - last);
 }
 
-/* Move the data of a bio. Contents lie in chunks, so a segment may fall apart. */
+/* Copy the data of a bio. A segment may cross a border between chunks. */
 static int move_data(struct null_device *null, struct kp_bio *bio)
 {
 	struct null_contents *file = bio->file->device_data;
@@ -170,7 +170,7 @@ static bool is_bad(const struct null_device *null, const struct kp_bio *bio)
 	return false;
 }
 
-/* Carry a request out, all but its time. As in null_blk, one bad sector fails all of it. */
+/* Execute a request apart from its latency. One bad sector fails all of it, as in null_blk. */
 static int execute(struct null_device *null, struct kp_bio *request)
 {
 	bool moves = null->options->memory_backed && request->op <= KP_OP_DISCARD;
@@ -193,7 +193,7 @@ static void end_request(const struct null_request *request)
 
 /* ---- time ---------------------------------------------------------------------------------- */
 
-/* Queue for something serial that is @busy_ns per turn. Return: when our turn is over. */
+/* Reserve @busy_ns of a serial part of the device. Return: the time at which the turn ends. */
 static uint64_t claim(uint64_t *free_at, uint64_t from, uint64_t busy_ns)
 {
 	uint64_t seen = __atomic_load_n(free_at, __ATOMIC_RELAXED);
@@ -206,7 +206,7 @@ static uint64_t claim(uint64_t *free_at, uint64_t from, uint64_t busy_ns)
 	return end;
 }
 
-/* The server that is free first. */
+/* Returns the server that is free first. */
 static uint64_t *pick_server(const struct null_device *null, uint64_t from)
 {
 	struct null_time *time = null->time;
@@ -249,8 +249,8 @@ static uint64_t deadline_of(struct null_device *null, const struct kp_bio *bio)
 }
 
 /*
- * Wait until @until, at most KP_LOOK_AROUND_NS; an owner also until somebody wakes it. @spin: be there
- * in time. Otherwise late by as much as timers are, without using up a CPU.
+ * Wait until @until, at most KP_LOOK_AROUND_NS. A wake-up ends the owner's wait early. With @spin
+ * the wait ends on time and uses a CPU. Without it the wait ends as late as timers fire.
  */
 static void wait_until(const struct null_device *null, uint64_t until, bool spin)
 {
@@ -317,7 +317,7 @@ static void swap(uint64_t *a, uint64_t *b)
 	*b = old;
 }
 
-/* The @n-th smallest of @nr, from 0; Hoare's way. */
+/* Returns the @n-th smallest of @nr deadlines, counted from 0, by Hoare's quickselect. */
 static uint64_t select_nth(uint64_t *values, unsigned int nr, unsigned int n)
 {
 	int low = 0, high = (int)nr - 1;
@@ -345,8 +345,9 @@ static uint64_t select_nth(uint64_t *values, unsigned int nr, unsigned int n)
 }
 
 /*
- * When @n requests more will have ended, or all that are in flight; 0: none is. With the device
- * locked. A thread that waits for any of them must not be kept until the last.
+ * Returns the time at which @n more requests, or all in flight, will have ended. 0: nothing is in
+ * flight. The caller holds the device's lock. A thread that waits for any request passes 1, so that
+ * it does not sleep until the last one.
  */
 static uint64_t deadline_of_nth(struct null_device *null, unsigned int n)
 {
@@ -363,7 +364,7 @@ static uint64_t deadline_of_nth(struct null_device *null, unsigned int n)
 
 /* ---- device hooks -------------------------------------------------------------------------- */
 
-/* Of a plain device. */
+/* The submit path of a device without latency, bandwidth or contents. */
 static ssize_t null_transfer(struct kp_file *file, void *buffer, size_t len, uint64_t pos,
 			     enum kp_op op)
 {
@@ -420,7 +421,10 @@ static void null_submit(struct kp_stage *stage, struct kp_bio *bio)
 
 #define BATCH 16u /* requests that leave the heap at a time */
 
-/* End what is due. Return: requests ended; *next: when @wanted will have, 0: nothing in flight. */
+/*
+ * End the requests that are due. Return: how many ended. *next receives the time at which @wanted
+ * more will have ended, 0 when nothing is in flight.
+ */
 static unsigned int end_due(struct null_device *null, unsigned int wanted, uint64_t *next)
 {
 	struct null_request due[BATCH];
@@ -444,8 +448,8 @@ static unsigned int end_due(struct null_device *null, unsigned int wanted, uint6
 }
 
 /*
- * As io_getevents(min_nr): sleep once, until the last that is wanted is due, and end what has come
- * up to then. Whoever spins takes a CPU: not from threads of a stage that have work.
+ * Like io_getevents(min_nr): sleep once, until the last wanted request is due, then end all that
+ * are due. A wait that spins takes a CPU, so it must not spin while threads of a stage have work.
  */
 static int null_reap(struct kp_device *device, unsigned int min, const struct timespec *timeout)
 {
@@ -461,7 +465,7 @@ static int null_reap(struct kp_device *device, unsigned int min, const struct ti
 
 		wait_until(null, until, spin);
 		ended += end_due(null, min - ended, &next);
-		/* Back before the time: woken by another thread, a signal, or to look around. */
+		/* The wait ended early: another thread or a signal woke it, or it is time to look around. */
 		if (ended < min && next && kp_now_ns() < until)
 			break;
 		if (kp_now_ns() >= give_up)
@@ -484,7 +488,7 @@ static int null_open(struct kp_device *device, struct kp_file *file)
 			       sizeof(struct null_contents), NULL, NULL, &file->device_data);
 }
 
-/* A number, which strtoull() would also take with a sign or blanks. */
+/* Parse digits only: strtoull() would also accept a sign and blanks. */
 static bool parse_sector(const char **text, uint64_t *sector)
 {
 	char *end;
@@ -497,7 +501,7 @@ static bool parse_sector(const char **text, uint64_t *sector)
 	return *sector <= UINT64_MAX / KP_SECTOR_SIZE - 1;
 }
 
-/* The next range of "16-23,1024-1031": sectors, both ends included. */
+/* Parse the next range of "16-23,1024-1031": sectors, both ends included. */
 static bool parse_range(const char **text, struct bad_range *range)
 {
 	uint64_t first, last;
@@ -514,7 +518,7 @@ static bool parse_range(const char **text, struct bad_range *range)
 	return true;
 }
 
-/* null_check() has found them good. */
+/* null_check() has validated the ranges. */
 static int add_badblocks(struct null_device *null, const char *text)
 {
 	do {
