@@ -708,7 +708,7 @@ START_TEST(test_name_changes)
 	enum name_change change = _i / 2;
 	bool closed_first = _i % 2;
 	struct kp_file *file;
-	struct names names;
+	struct names names = { 0 };
 
 	set_up(4, "libaio");
 	make_names(&names, change);
@@ -734,7 +734,7 @@ START_TEST(test_name_changes_of_jobs)
 	unsigned int mine =
 		_i % 3; /* open; closed before the other writes; open for reading only */
 	struct kp_file *file;
-	struct names names;
+	struct names names = { 0 };
 	struct other other;
 
 	set_up(5, "libaio");
@@ -761,7 +761,7 @@ END_TEST
 START_TEST(test_renamed_and_killed)
 {
 	struct kp_file *file;
-	struct names names;
+	struct names names = { 0 };
 	struct other other;
 	char mine[600];
 

@@ -46,7 +46,7 @@ static int by_place(const void *a, const void *b)
 
 static void flush(struct plug_context *context)
 {
-	struct request requests[KP_PLUG_REQUESTS];
+	struct request requests[KP_PLUG_REQUESTS] = { 0 };
 	unsigned int nr = 0;
 	struct kp_bio *bio;
 

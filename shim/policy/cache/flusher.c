@@ -91,7 +91,7 @@ static int open_path(struct flusher *flusher, struct cache_file *file, const cha
  */
 static int open_file(struct flusher *flusher, struct cache_file *file, struct kp_file **kp_file)
 {
-	struct cache_location location;
+	struct cache_location location = { 0 };
 	int ret;
 
 	if (file->is_null != is_null(flusher))

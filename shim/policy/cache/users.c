@@ -55,7 +55,7 @@ void cache_touch_file(struct page_cache *cache, struct cache_file *file, uint16_
  */
 static bool io_is_over(const struct page_cache *cache, const struct cache_file *file, uint16_t dead)
 {
-	struct cache_location location;
+	struct cache_location location = { 0 };
 	bool over;
 	int ret, fd;
 
