@@ -11,7 +11,7 @@ CFLAGS ?= -O2 -g
 WARNINGS = -Wall -Wextra -Wshadow -Wpointer-arith -Wwrite-strings -Wvla -Wold-style-definition \
 	-Wstrict-prototypes -Wmissing-prototypes
 # Hidden: kpolicy.h itself makes visible what it declares.
-BASE_CFLAGS = -std=gnu11 -pthread -fPIC -fvisibility=hidden $(WARNINGS) -D_GNU_SOURCE -Ishim -MMD -MP
+BASE_CFLAGS = $(CPPFLAGS) -std=gnu11 -pthread -fPIC -fvisibility=hidden $(WARNINGS) -D_GNU_SOURCE -Ishim -MMD -MP
 ifneq ($(SANITIZE),)
 SANITIZE_FLAGS = -fsanitize=$(SANITIZE) -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 endif
@@ -169,6 +169,16 @@ ifneq ($(FIO_ENGINE_DIR),)
 endif
 	[ ! '$(D)' ] || (cd '$(D)' && rmdir -p $(FOLDERS:/%='%')) 2>/dev/null || true
 
+# Debian packages for the machine's own fio, in build/deb. Built in a copy of what git has, so that
+# this tree keeps its configuration.
+deb: config-host.mak
+	rm -rf build/deb && mkdir -p build/deb/kpolicy-$(VERSION)
+	git ls-files -z | tar --null -T - -c | tar -x -C build/deb/kpolicy-$(VERSION)
+	cd build/deb/kpolicy-$(VERSION) && \
+		KP_CONFIGURE_ARGS='--fio-src=$(FIO_SRC)' dpkg-buildpackage -us -uc -b
+	rm -r build/deb/kpolicy-$(VERSION)
+	ls build/deb/*.deb
+
 clean:
 	rm -f shim/*/*.[od] shim/*/*/*.[od] engines/*.[od] engines/*.so tests/unit/*.[od]
 	rm -f tools/*.[oda] tools/*/*.[od] tools/kpolicy
@@ -176,7 +186,7 @@ clean:
 distclean: clean
 	rm -rf .fio build config-host.h config-host.mak config-paths.h config.log
 
-.PHONY: FORCE all kernels test test-long bench golden test-fresh seeds check install uninstall clean distclean
+.PHONY: FORCE all kernels test test-long bench golden test-fresh seeds check install uninstall deb clean distclean
 .DELETE_ON_ERROR:
 
 -include $(wildcard shim/*/*.d shim/*/*/*.d engines/*.d tools/*.d tools/*/*.d tests/unit/*.d)
