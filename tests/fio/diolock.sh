@@ -94,7 +94,8 @@ fio_refused 'rwsem=5.4: unknown, give one of: 4.9' --name=b --ioengine="$diolock
 fio_refused 'rwsem=5.3: policy=none takes no lock' --name=b --ioengine="$diolock" --policy=none \
 	--rwsem=5.3 --size=1m --backend=null
 fio_refused 'more than 1024 jobs use it' --name=b --ioengine="$diolock" --filename=model --size=1m \
-	--backend=null --numjobs=1026 --time_based --runtime=1 --null_completion_nsec=1000000 --thread
+	--backend=null --numjobs=1026 --time_based --runtime=$((20 * KP_SLOW)) --exitall_on_error=1 \
+	--null_completion_nsec=1000000 --thread
 fio_refused 'jobs with another policy' --ioengine="$diolock" --filename=model --size=1m --time_based \
 	--runtime=1 --backend=null --null_completion_nsec=100000 --name=a --policy=ext4-4.8 \
 	--startdelay=0.5 --name=b --policy=ext4-4.9

@@ -74,19 +74,19 @@ grep -q '</svg>' stop.svg || fail "no picture of what was stopped: $(cat err)"
 grep -q '2 rounds, 6 runs' out || { cat out err; fail "two rounds are not reported"; }
 grep -q 'kpolicy compare --resume' err || fail "no word on how to go on"
 kpolicy_run 4 report dir --fail-if-undecided
-kpolicy_run 0 compare --resume dir --rounds 6 --format json
+kpolicy_run 0 compare --resume dir --rounds 6 --format json --allow-exec
 equal "rounds" "$(jq .rounds out)" 6
 [ "$(jq -s 'map(.timestamp) | max' dir/runs/r002.*.json)" -lt \
 	"$(jq -s 'map(.timestamp) | min' dir/runs/r003.*.json)" ] || fail "round 2 ran again"
 
 # Whoever has seen the result has spent its error: no further rounds after the last one.
-refused "after 6 rounds was the last one" "$KPOLICY" compare --resume dir --rounds 12
+refused "after 6 rounds was the last one" "$KPOLICY" compare --allow-exec --resume dir --rounds 12
 # Nor rounds of another machine, or another engine.
 cp dir/environment.json environment.json
 jq '.kernel = "Linux 0.0.0"' environment.json >dir/environment.json
-refused "kernel was 'Linux 0.0.0' and is 'Linux .*' now" "$KPOLICY" compare --resume dir
+refused "kernel was 'Linux 0.0.0' and is 'Linux .*' now" "$KPOLICY" compare --allow-exec --resume dir
 jq '.engines.split = "abc"' environment.json >dir/environment.json
-refused "engines split was 'abc' and is '[0-9a-f]*' now" "$KPOLICY" compare --resume dir
+refused "engines split was 'abc' and is '[0-9a-f]*' now" "$KPOLICY" compare --allow-exec --resume dir
 cp environment.json dir/environment.json
 # A directory that something is in is not taken for a new one.
 refused "holds a comparison" "$KPOLICY" compare job.fio native native --output dir
