@@ -147,7 +147,7 @@ static const struct {
 	  "them" },
 	{ "split:kernel=99.1", NULL, NULL, NULL,
 	  "variant 'split:kernel=99.1': kernel=99.1: not known to split, give one of: 4.2, "
-	  "4.3-rc1, 4.3 to 4.8, 4.9 to 5.3, 5.4 to 6.0, 6.1 to 6.19" },
+	  "4.3-rc1, 4.3 to 4.4, 4.5 to 4.12, 4.13 to 5.3, 5.4 to 5.19, 6.0 to 7.3" },
 	{ "split:clone,kernel=5.4", NULL, NULL, NULL,
 	  "variant 'split:clone,kernel=5.4': policy=clone kernel=5.4: that kernel has split=5.4, "
 	  "give only one" },
