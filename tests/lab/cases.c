@@ -434,6 +434,44 @@ static void locks_cases(const char *folder, unsigned long the_seed)
 	fclose(file);
 }
 
+/* ---- writeback ----------------------------------------------------------------------------- */
+
+static void ranges(FILE *file, unsigned int most, unsigned int longest, bool kinds)
+{
+	unsigned int at = between(0, 20), nr = between(1, most);
+
+	for (unsigned int i = 0; i < nr; i++) {
+		unsigned int pages = between(1, longest);
+
+		fprintf(file, "%s", i ? "," : " ");
+		if (kinds)
+			fprintf(file, "%c", between(0, 1) ? 'w' : 'u');
+		fprintf(file, "%u-%u", at, at + pages - 1);
+		at += pages + (between(0, 1) ? between(1, 30) : 0);
+	}
+}
+
+static void writeback_cases(const char *folder, unsigned long the_seed)
+{
+	FILE *file = begin(folder, "writeback", the_seed);
+
+	fprintf(file, "# ID fsync|flush LAYOUT DIRTY\n");
+	for (unsigned int id = 1; id <= 210; id++) {
+		bool flush = id % 3;
+		/* A flusher's turn has 1024 pages: the larger sets take several. */
+		unsigned int longest = flush ? ONE_OF(10, 200, 400) : 40;
+
+		fprintf(file, "%u %s", id, flush ? "flush" : "fsync");
+		if (between(0, 3))
+			ranges(file, 12, longest, true);
+		else
+			fprintf(file, " -");
+		ranges(file, longest == 400 ? 10 : 14, longest, false);
+		fprintf(file, "\n");
+	}
+	fclose(file);
+}
+
 int main(int argc, char **argv)
 {
 	unsigned long the_seed;
@@ -445,6 +483,7 @@ int main(int argc, char **argv)
 	plug_cases(argv[1], the_seed);
 	blocksize_cases(argv[1], the_seed);
 	locks_cases(argv[1], the_seed);
+	writeback_cases(argv[1], the_seed);
 	printf("cases of seed %lu in %s\n", the_seed, argv[1]);
 	return 0;
 }

@@ -13,10 +13,8 @@
 const char *group;
 
 static const struct recording *const recordings[] = {
-	&split_recording,
-	&plug_recording,
-	&blocksize_recording,
-	&locks_recording,
+	&split_recording, &plug_recording,	&blocksize_recording,
+	&locks_recording, &writeback_recording,
 };
 
 static void put_line(const char *line, size_t len)

@@ -129,5 +129,6 @@ extern const struct recording split_recording;
 extern const struct recording plug_recording;
 extern const struct recording blocksize_recording;
 extern const struct recording locks_recording;
+extern const struct recording writeback_recording;
 
 #endif
