@@ -34,6 +34,7 @@ static int create_temporary(const char *path, char **name)
 			return fd;
 		ret = -errno;
 		free(*name);
+		*name = NULL;
 		if (ret != -EEXIST)
 			return ret;
 	}
@@ -44,7 +45,7 @@ static int begin(struct kp_new_file *file)
 {
 	int ret, fd = create_temporary(file->path, &file->temporary);
 
-	if (fd < 0)
+	if (fd < 0 || !file->temporary)
 		return fd;
 	file->stream = fdopen(fd, "w");
 	if (file->stream)

@@ -42,13 +42,9 @@ pick() { # WORDS: sets picked
 variants=$("$KP_TOP/tools/kpolicy" list | sed -n 's/^\([a-z][a-z]*:[^ ][^ ]*\) .*/\1/p' | grep -v ^plug:)
 set -f
 
-# variant [ENGINE...]: draws one: sets e to fio's options for it, engine and policy.
+# variant: draws one: sets e to fio's options for it, engine and policy.
 variant() {
-	if [ $# = 0 ]; then
-		pick split diolock checksum blocksize writeback
-	else
-		pick "$@"
-	fi
+	pick split diolock checksum blocksize writeback
 	engine=$picked
 	pick $(echo "$variants" | grep "^$engine:")
 	policy=${picked#*:}
@@ -89,7 +85,7 @@ settle() {
 fio_in() {
 	kind=$1
 	shift
-	echo "$FIO $*" >command
+	echo "$FIO $*" >"command"
 	status=0 hung=0
 	(cd run && exec timeout -s KILL $limit $FIO "$@" --eta=never --verify_state_save=0 \
 		--output-format=json --output=json) >run/out 2>run/err </dev/null || status=$?
@@ -216,7 +212,7 @@ limited() {
 	name=$1 must=$2 what=$3
 	shift 3
 	fresh
-	echo "$what: $FIO $*" >command
+	echo "$what: $FIO $*" >"command"
 	status=0 hung=0
 	(ulimit $what && cd run && exec timeout -s KILL 120 $FIO "$@" --eta=never --output-format=json \
 		--output=json) >run/out 2>run/err </dev/null || status=$?
@@ -253,7 +249,7 @@ done
 
 # start ARG...: fio in the background: jobs that take some seconds.
 start() {
-	echo "$FIO $*" >command
+	echo "$FIO $*" >"command"
 	(cd run && exec timeout -s KILL $limit $FIO "$@" --eta=never --output-format=json --output=json) \
 		>run/out 2>run/err </dev/null &
 	runner=$!
@@ -287,7 +283,7 @@ moment() {
 }
 
 shared_job() { # four jobs on one file, with all that a lock or a cache has to do
-	variant "$@"
+	variant
 	pick libaio io_uring
 	job="$e --backend=$picked --name=j --filename=f --size=8m --rw=randrw --bs=4k --iodepth=8
 		--numjobs=4 --time_based --runtime=3"
@@ -412,7 +408,7 @@ full_disk() {
 	set -f
 	status=0
 	lost=0
-	echo "$e on a full file system" >command
+	echo "$e on a full file system" >"command"
 	fio_in ENOSPC $e --backend=$picked --name=j --directory="$KP_TMP/mnt" --rw=write --bs=64k --size=40m \
 		--iodepth=8 --fallocate=none --end_fsync=1
 	! signalled || { report ENOSPC "a signal"; lost=1; }

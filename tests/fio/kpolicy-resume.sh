@@ -13,6 +13,7 @@ reader job.fio
 kpolicy_run 0 compare job.fio "$(latency 1000)" "$(latency 2000)" --runtime 20ms --rounds 6 --output dir --quiet
 cp -r dir good
 again() { rm -rf dir; cp -r good dir; }
+# shellcheck disable=SC2120 # the first call has no arguments of its own
 resume() { "$KPOLICY" compare --resume dir --precision 0.001 --rounds 7 --quiet "$@"; }
 not_run() { [ ! -e marker ] || fail "it was run: $1"; }
 
