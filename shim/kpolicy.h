@@ -84,14 +84,18 @@ struct kp_queue_limits {
 /**
  * struct kp_limit_options - limits a user sets in place of the device's own. 0: the device's own.
  * @max_sectors_kb, like the sysfs file of that name, is in KiB.
+ *
+ * In this and in all other option structs the fields have types into which fio's option parser
+ * can store: unsigned int for numbers and switches, unsigned long long for sizes and times, and
+ * pointers to char for text.
  */
 struct kp_limit_options {
-	uint32_t logical_block_size;
-	uint32_t physical_block_size;
-	uint32_t max_sectors_kb;
-	uint32_t max_segments;
-	uint32_t max_segment_size;
-	uint32_t chunk_sectors;
+	unsigned int logical_block_size;
+	unsigned int physical_block_size;
+	unsigned int max_sectors_kb;
+	unsigned int max_segments;
+	unsigned int max_segment_size;
+	unsigned int chunk_sectors;
 };
 
 /* ---- bio ----------------------------------------------------------------------------------- */
@@ -383,14 +387,14 @@ int kp_counters_outputs(struct kp_arena *arena, int (*visit)(const char *output,
 
 /** struct kp_null_options - the null device, in null_blk's vocabulary. */
 struct kp_null_options {
-	uint64_t read_nsec;    /* latency of a read */
-	uint64_t write_nsec;   /* latency of a write or discard */
-	uint64_t submit_nsec;  /* serial time the device spends on each request it is handed */
-	uint64_t mbps;	       /* bandwidth in MB/s (10^6), 0: unlimited */
-	uint32_t queue_depth;  /* requests served at once; 0: 64 */
-	bool memory_backed;    /* contents are kept */
-	bool synchronous;      /* complete inside submission */
-	const char *badblocks; /* sectors that fail: "16-23,1024-1031"; NULL: none */
+	unsigned long long read_nsec;	/* latency of a read */
+	unsigned long long write_nsec;	/* latency of a write or discard */
+	unsigned long long submit_nsec; /* serial time the device spends on each request */
+	unsigned int mbps;		/* bandwidth in MB/s (10^6), 0: unlimited */
+	unsigned int queue_depth;	/* requests served at once; 0: 64 */
+	unsigned int memory_backed;	/* 1: contents are kept */
+	unsigned int synchronous;	/* 1: complete inside submission */
+	const char *badblocks;		/* sectors that fail: "16-23,1024-1031"; NULL: none */
 };
 
 /** struct kp_device_config - the bottom stage. */
@@ -443,12 +447,12 @@ struct kp_split_options {
 	 * Pages that adjoin in the buffer are taken as adjoining in memory too, as they do in huge
 	 * pages. Otherwise, as with ordinary pages, each page is a segment of its own.
 	 */
-	bool adjacent_pages;
+	unsigned int adjacent_pages;
 	/*
 	 * A page cache stands above: its bios are made of pages already and are cut as they come.
 	 * An I/O of the application is not; bios are made of it, also of a single page.
 	 */
-	bool below_cache;
+	unsigned int below_cache;
 };
 
 /**
@@ -457,21 +461,21 @@ struct kp_split_options {
  * The first five are one for all jobs, as the sysctls are.
  */
 struct kp_cache_options {
-	uint64_t dirty_bytes; /* writers wait above; 0: 20 % of memory, at most 256 MiB */
-	uint64_t dirty_background_bytes;    /* the flusher works above; 0: half of dirty_bytes */
-	uint64_t cache_bytes;		    /* clean pages kept; 0: 25 % of memory, at most 1 GiB */
-	uint32_t dirty_writeback_centisecs; /* between looks for old pages; 0: never */
-	uint32_t dirty_expire_centisecs;    /* what is old */
-	uint32_t read_ahead_kb;
-	uint32_t nr_to_write; /* budget of one file's turn, pages; 0: 1024 */
-	uint32_t block_size;  /* 0: of the file system, or initial size of the policy */
-	const char *mapped;   /* which pages need no allocation: "auto", "none", "all" */
-	bool wrap_fault;      /* of 3.11: the wrap to page 0 although nothing is left to spend */
+	unsigned long long dirty_bytes; /* writers wait above; 0: 20 % of memory, at most 256 MiB */
+	unsigned long long dirty_background_bytes; /* the flusher works above; 0: dirty_bytes / 2 */
+	unsigned long long cache_bytes; /* clean pages kept; 0: 25 % of memory, at most 1 GiB */
+	unsigned int dirty_writeback_centisecs; /* between looks for old pages; 0: never */
+	unsigned int dirty_expire_centisecs;	/* what is old */
+	unsigned int read_ahead_kb;
+	unsigned int nr_to_write; /* budget of one file's turn, pages; 0: 1024 */
+	unsigned int block_size;  /* 0: of the file system, or initial size of the policy */
+	const char *mapped;	  /* which pages need no allocation: "auto", "none", "all" */
+	unsigned int wrap_fault; /* of 3.11: the wrap to page 0 although nothing is left to spend */
 };
 
 /** struct kp_plug_options - options of the plug. */
 struct kp_plug_options {
-	bool adjacent_pages; /* as in kp_split_options */
+	unsigned int adjacent_pages; /* as in kp_split_options */
 };
 
 /** How the copies and stripes of the file system lie: BTRFS_BLOCK_GROUP_* */
@@ -494,19 +498,19 @@ enum kp_offload_csum {
 
 /** struct kp_checksum_options - options of the checksum policy. All zero: the defaults. */
 struct kp_checksum_options {
-	bool generic;		  /* CRC32C by table, as on a CPU without instructions for it */
-	uint64_t async_threshold; /* bytes, for the variant 'threshold'; 0: 64 KiB */
-	bool sync_writers;	  /* 3.19: O_SYNC, or an fsync that runs, cancels async */
-	bool writeback;		  /* bios are not REQ_SYNC, as those of direct I/O all are */
+	unsigned int generic; /* CRC32C by table, as on a CPU without instructions for it */
+	unsigned long long async_threshold; /* bytes, for the variant 'threshold'; 0: 64 KiB */
+	unsigned int sync_writers;	    /* 3.19: O_SYNC, or an fsync that runs, cancels async */
+	unsigned int writeback; /* bios are not REQ_SYNC, as those of direct I/O all are */
 	enum kp_offload_csum offload_csum;
 	enum kp_raid_profile raid_profile;
-	unsigned int raid_devices;	/* 0: 4 */
-	unsigned int workers;		/* 0: min(online CPUs + 2, 8) */
-	unsigned int workers_threshold; /* of the queue: btrfs_alloc_workqueue(); 0: 16 */
-	unsigned int mirrors;		/* copies kept; 0: 1 */
-	uint64_t mirror_distance;	/* bytes from copy to copy; 0: size of the file / mirrors */
-	unsigned int read_mirror;	/* the copy that is read first */
-	const char *sums;		/* file, or folder of files, that keeps sums across runs */
+	unsigned int raid_devices;	    /* 0: 4 */
+	unsigned int workers;		    /* 0: min(online CPUs + 2, 8) */
+	unsigned int workers_threshold;	    /* of the queue: btrfs_alloc_workqueue(); 0: 16 */
+	unsigned int mirrors;		    /* copies kept; 0: 1 */
+	unsigned long long mirror_distance; /* from copy to copy; 0: file size / mirrors */
+	unsigned int read_mirror;	    /* the copy that is read first */
+	const char *sums; /* file, or folder of files, that keeps sums across runs */
 };
 
 struct kp_pipeline_config {

@@ -262,12 +262,12 @@ static int check_options(const void *options, const struct kp_variant *variant, 
 	}
 	if (o->dirty_bytes && o->dirty_bytes < 2 * KP_PAGE_SIZE) {
 		snprintf(why, why_size, "dirty_bytes=%llu: below two pages, give at least %u",
-			 (unsigned long long)o->dirty_bytes, 2 * KP_PAGE_SIZE);
+			 o->dirty_bytes, 2 * KP_PAGE_SIZE);
 		return -EINVAL;
 	}
 	if (o->cache_bytes && o->cache_bytes < 64 * KP_PAGE_SIZE) {
 		snprintf(why, why_size, "cache_bytes=%llu: below 64 pages, give at least %u",
-			 (unsigned long long)o->cache_bytes, 64 * KP_PAGE_SIZE);
+			 o->cache_bytes, 64 * KP_PAGE_SIZE);
 		return -EINVAL;
 	}
 	return 0;

@@ -184,7 +184,7 @@ static int check_options(const void *options, const struct kp_variant *variant, 
 	}
 	if (o->mirror_distance % KP_CSUM_SECTOR) {
 		snprintf(why, why_size, "mirror_distance=%llu: give a multiple of %u",
-			 (unsigned long long)o->mirror_distance, KP_CSUM_SECTOR);
+			 o->mirror_distance, KP_CSUM_SECTOR);
 		return -EINVAL;
 	}
 	if (o->workers > KP_WORK_THREADS) {
