@@ -59,7 +59,7 @@ int kp_plan_policy(struct kp_plan *plan, const struct kp_policy *policy, const c
 
 static bool is_null(const struct kp_engine_options *o)
 {
-	return kp_backend_caps(o->backend) & KP_BACKEND_NO_FILE;
+	return kp_backend_caps(o->device.backend) & KP_BACKEND_NO_FILE;
 }
 
 /* Does the job complete inside queue()? */
@@ -68,39 +68,24 @@ static bool is_synchronous(const struct thread_data *td)
 	const struct kp_engine_options *o = td->eo;
 
 	if (!is_null(o))
-		return kp_backend_caps(o->backend) & KP_BACKEND_SYNCHRONOUS;
+		return kp_backend_caps(o->device.backend) & KP_BACKEND_SYNCHRONOUS;
 	if (o->null_completion)
 		return !strcmp(o->null_completion, "sync");
 	return td->o.iodepth == 1;
 }
 
-static void device_config(const struct thread_data *td, struct kp_device_config *device)
+/* Fill in what follows from other options. */
+static void derive_device(const struct thread_data *td, struct kp_device_config *device)
 {
 	const struct kp_engine_options *o = td->eo;
-	unsigned long long both = o->null_completion_nsec;
+	struct kp_null_options *null = &device->null;
 
-	*device = (struct kp_device_config){
-		.backend = o->backend,
-		.fault = o->fault,
-		.limits = {
-			.logical_block_size = o->logical_block_size,
-			.physical_block_size = o->physical_block_size,
-			.max_sectors_kb = o->max_sectors_kb,
-			.max_segments = o->max_segments,
-			.max_segment_size = o->max_segment_size,
-			.chunk_sectors = o->chunk_sectors,
-		},
-		.null = {
-			.read_nsec = o->null_read_nsec ? o->null_read_nsec : both,
-			.write_nsec = o->null_write_nsec ? o->null_write_nsec : both,
-			.submit_nsec = o->null_submit_nsec,
-			.mbps = o->null_mbps,
-			.queue_depth = o->null_queue_depth,
-			.memory_backed = o->null_memory_backed,
-			.synchronous = is_null(o) && is_synchronous(td),
-			.badblocks = o->null_badblocks,
-		},
-	};
+	if (!null->read_nsec)
+		null->read_nsec = o->null_completion_nsec;
+	if (!null->write_nsec)
+		null->write_nsec = o->null_completion_nsec;
+	null->synchronous = is_null(o) && is_synchronous(td);
+	device->sync_range_flags = td->o.sync_file_range;
 }
 
 /*
@@ -181,11 +166,8 @@ static int check_files(const struct thread_data *td, char *why, size_t size)
 static int check_options(const struct thread_data *td, char *why, size_t size)
 {
 	const struct kp_engine_options *o = td->eo;
-	struct kp_device_config device;
-	int ret;
+	int ret = kp_device_check(&o->device, why, size);
 
-	device_config(td, &device);
-	ret = kp_device_check(&device, why, size);
 	if (ret)
 		return ret;
 	if (o->null_completion && strcmp(o->null_completion, "sync") &&
@@ -194,7 +176,7 @@ static int check_options(const struct thread_data *td, char *why, size_t size)
 			 o->null_completion);
 		return -EINVAL;
 	}
-	if (is_null(o) && !o->null_memory_backed && td->o.verify != VERIFY_NONE &&
+	if (is_null(o) && !o->device.null.memory_backed && td->o.verify != VERIFY_NONE &&
 	    td->o.verify != VERIFY_NULL) {
 		snprintf(why, size,
 			 "verify= on backend=null: it keeps no data, give null_memory_backed=1");
@@ -240,7 +222,7 @@ static struct kp_counter_slot *fill_slot(const struct thread_data *td, const str
 	snprintf(slot->job, sizeof(slot->job), "%s", td->o.name);
 	snprintf(slot->policy, sizeof(slot->policy), "%s", planned_variant(plan));
 	snprintf(slot->kernel, sizeof(slot->kernel), "%s", o->kernel ? o->kernel : "");
-	snprintf(slot->backend, sizeof(slot->backend), "%s", o->backend);
+	snprintf(slot->backend, sizeof(slot->backend), "%s", o->device.backend);
 	snprintf(slot->output, sizeof(slot->output), "%s", o->counters ? o->counters : "");
 	return slot;
 }
@@ -318,10 +300,12 @@ static uint64_t data_id(const struct thread_data *td)
 
 static int create_pipeline(struct thread_data *td, struct job *job)
 {
+	const struct kp_engine_options *o = td->eo;
 	struct kp_plan plan;
 	struct kp_pipeline_config config = {
 		.arena = arena,
 		.stages = plan.stages,
+		.device = o->device,
 		.depth = td->o.iodepth,
 		.max_io_size = td_max_bs(td),
 		.data_size =
@@ -335,8 +319,7 @@ static int create_pipeline(struct thread_data *td, struct job *job)
 	if (ret)
 		return ret; /* not here: set-up has asked the same */
 	config.nr_stages = plan.nr_stages;
-	device_config(td, &config.device);
-	config.device.sync_range_flags = td->o.sync_file_range;
+	derive_device(td, &config.device);
 	config.slot = job->slot = fill_slot(td, &plan);
 	if (!job->slot)
 		return -ENOMEM;
@@ -753,55 +736,52 @@ static struct io_u *adaptor_event(struct thread_data *td, int event)
 
 /* ---- options ------------------------------------------------------------------------------- */
 
-#define OPTION(NAME, TYPE, HELP, ...)                                                 \
-	{                                                                             \
-		.name = #NAME, .lname = #NAME, .type = TYPE,                          \
-		.off1 = offsetof(struct kp_engine_options, NAME), .help = HELP,       \
-		.category = FIO_OPT_C_ENGINE, .group = FIO_OPT_G_INVALID, __VA_ARGS__ \
-	}
+#define COMMON(FIELD, ...) OPTION(struct kp_engine_options, FIELD, __VA_ARGS__)
 
 static const struct fio_option common_options[] = {
 	/* The help of these two comes from the policies' tables. */
-	OPTION(policy, FIO_OPT_STR_STORE, NULL),
-	OPTION(plug, FIO_OPT_STR_STORE, NULL),
-	OPTION(kernel, FIO_OPT_STR_STORE,
+	COMMON(policy, policy, FIO_OPT_STR_STORE, NULL),
+	COMMON(plug, plug, FIO_OPT_STR_STORE, NULL),
+	COMMON(kernel, kernel, FIO_OPT_STR_STORE,
 	       "The variant that this kernel version had, such as 4.3-rc1 or 5.10"),
-	OPTION(backend, FIO_OPT_STR_STORE,
+	COMMON(device.backend, backend, FIO_OPT_STR_STORE,
 	       "Device below: libaio, io_uring, psync, or null (a model of null_blk)",
 	       .def = "libaio"),
-	OPTION(counters, FIO_OPT_STR_STORE, "Write the counters to this file as JSON"),
-	OPTION(null_completion_nsec, FIO_OPT_STR_VAL,
+	COMMON(counters, counters, FIO_OPT_STR_STORE, "Write the counters to this file as JSON"),
+	COMMON(null_completion_nsec, null_completion_nsec, FIO_OPT_STR_VAL,
 	       "Null device: latency of reads and writes, ns; default 0"),
-	OPTION(null_read_nsec, FIO_OPT_STR_VAL,
+	COMMON(device.null.read_nsec, null_read_nsec, FIO_OPT_STR_VAL,
 	       "Null device: latency of reads, ns; default null_completion_nsec"),
-	OPTION(null_write_nsec, FIO_OPT_STR_VAL,
+	COMMON(device.null.write_nsec, null_write_nsec, FIO_OPT_STR_VAL,
 	       "Null device: latency of writes, ns; default null_completion_nsec"),
-	OPTION(null_submit_nsec, FIO_OPT_STR_VAL,
+	COMMON(device.null.submit_nsec, null_submit_nsec, FIO_OPT_STR_VAL,
 	       "Null device: serial time for each request it is handed, ns; default 0"),
-	OPTION(null_mbps, FIO_OPT_INT, "Null device: bandwidth, 10^6 B/s; default 0: no limit"),
-	OPTION(null_queue_depth, FIO_OPT_INT,
+	COMMON(device.null.mbps, null_mbps, FIO_OPT_INT,
+	       "Null device: bandwidth, 10^6 B/s; default 0: no limit"),
+	COMMON(device.null.queue_depth, null_queue_depth, FIO_OPT_INT,
 	       "Null device: requests served at once, by all jobs together; default 64",
 	       .minval = 1, .maxval = 4096),
-	OPTION(null_memory_backed, FIO_OPT_BOOL, "Null device: keep what is written; default 0"),
-	OPTION(null_badblocks, FIO_OPT_STR_STORE,
+	COMMON(device.null.memory_backed, null_memory_backed, FIO_OPT_BOOL,
+	       "Null device: keep what is written; default 0"),
+	COMMON(device.null.badblocks, null_badblocks, FIO_OPT_STR_STORE,
 	       "Null device: sectors that fail with EIO, START-END[,START-END]; default none"),
-	OPTION(null_completion, FIO_OPT_STR_STORE,
+	COMMON(null_completion, null_completion, FIO_OPT_STR_STORE,
 	       "Null device: sync (ends in submission) or async; default sync at iodepth 1"),
-	OPTION(logical_block_size, FIO_OPT_INT,
+	COMMON(device.limits.logical_block_size, logical_block_size, FIO_OPT_INT,
 	       "Queue limit, bytes, a power of two; default the device's", .minval = 1),
-	OPTION(physical_block_size, FIO_OPT_INT,
+	COMMON(device.limits.physical_block_size, physical_block_size, FIO_OPT_INT,
 	       "Queue limit, bytes, a power of two; default the device's", .minval = 1),
-	OPTION(max_sectors_kb, FIO_OPT_INT,
+	COMMON(device.limits.max_sectors_kb, max_sectors_kb, FIO_OPT_INT,
 	       "Queue limit, KiB of a request, at least 4; default the device's", .minval = 1),
-	OPTION(max_segments, FIO_OPT_INT,
+	COMMON(device.limits.max_segments, max_segments, FIO_OPT_INT,
 	       "Queue limit, segments of a request; default the device's", .minval = 1),
-	OPTION(max_segment_size, FIO_OPT_INT,
+	COMMON(device.limits.max_segment_size, max_segment_size, FIO_OPT_INT,
 	       "Queue limit, bytes of a segment, at least 4096; default the device's", .minval = 1),
-	OPTION(chunk_sectors, FIO_OPT_INT,
+	COMMON(device.limits.chunk_sectors, chunk_sectors, FIO_OPT_INT,
 	       "Queue limit, 512-byte sectors that no request crosses a multiple of; default the "
 	       "device's",
 	       .minval = 1),
-	OPTION(fault, FIO_OPT_STR_STORE,
+	COMMON(device.fault, fault, FIO_OPT_STR_STORE,
 	       "For tests: corrupt, error:N (every Nth fails) or short:BYTES; default none"),
 };
 

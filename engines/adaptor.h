@@ -13,31 +13,46 @@
 
 #define KP_PLAN_STAGES 8
 
-/* struct kp_engine_options - what every engine has; an engine's own options follow it. */
+/*
+ * struct kp_engine_options - the options that every engine has. The option struct of an engine
+ * begins with it.
+ */
 struct kp_engine_options {
-	void *first_word_is_fios;
+	void *pad; /* fio stores a pointer to the job's thread_data here */
 	char *policy;
-	char *kernel;
-	char *backend;
-	char *counters;
-	char *fault;
 	char *plug;
-	char *null_badblocks;
+	char *kernel;
+	char *counters;
 	char *null_completion;
 	unsigned long long null_completion_nsec;
-	unsigned long long null_read_nsec;
-	unsigned long long null_write_nsec;
-	unsigned long long null_submit_nsec;
-	unsigned int null_mbps;
-	unsigned int null_queue_depth;
-	unsigned int null_memory_backed;
-	unsigned int logical_block_size;
-	unsigned int physical_block_size;
-	unsigned int max_sectors_kb;
-	unsigned int max_segments;
-	unsigned int max_segment_size;
-	unsigned int chunk_sectors;
+	struct kp_device_config device;
 };
+
+/* Can fio store an option of type TYPE into LVALUE? */
+#define OPTION_FITS(LVALUE, TYPE) \
+	_Generic((LVALUE),                                                                    \
+		unsigned int: (TYPE) == FIO_OPT_INT || (TYPE) == FIO_OPT_BOOL,                \
+		int: (TYPE) == FIO_OPT_INT,                                                   \
+		unsigned long long: (TYPE) == FIO_OPT_STR_VAL,                                \
+		char *: (TYPE) == FIO_OPT_STR_STORE,                                          \
+		const char *: (TYPE) == FIO_OPT_STR_STORE)
+
+/*
+ * OPTION - a row of an engine's option table: fio stores NAME=VALUE into FIELD of STRUCT, which may
+ * be a field of an embedded option struct of the library. A field whose type does not fit TYPE, or
+ * at offset 0, which fio takes for no field at all, does not compile.
+ */
+#define OPTION(STRUCT, FIELD, NAME, TYPE, HELP, ...)                                    \
+	{                                                                               \
+		.name = #NAME, .lname = #NAME, .type = TYPE,                            \
+		.off1 = offsetof(STRUCT, FIELD) +                                       \
+			0 * sizeof(char[OPTION_FITS(((STRUCT *)0)->FIELD, TYPE) &&      \
+							offsetof(STRUCT, FIELD)         \
+						? 1                                     \
+						: -1]),                                 \
+		.help = HELP, .category = FIO_OPT_C_ENGINE, .group = FIO_OPT_G_INVALID, \
+		__VA_ARGS__                                                             \
+	}
 
 /* struct kp_plan - the stages that a job's options switch on, top down. */
 struct kp_plan {

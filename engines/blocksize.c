@@ -17,9 +17,9 @@ static const struct kp_policy *const policies[] = { &kp_blocksize_policy, &kp_sp
 static int blocksize_plan(const struct kp_engine_options *common, struct kp_plan *plan, char *why,
 			  size_t why_size)
 {
-	struct cache_engine_options *o = (struct cache_engine_options *)common;
+	const struct cache_engine_options *o = (const struct cache_engine_options *)common;
 	int ret = kp_plan_policy(plan, &kp_blocksize_policy, common->policy, common->kernel,
-				 cache_plan(o), why, why_size);
+				 &o->cache, why, why_size);
 
 	return ret ? ret : cache_plan_split(common, plan, why, why_size);
 }

@@ -5,28 +5,13 @@
 
 #include "adaptor.h"
 
-/* struct cache_engine_options - begins the option struct of a buffered engine. */
+/* struct cache_engine_options - the option struct of an engine with a page cache. */
 struct cache_engine_options {
 	struct kp_engine_options common;
-	unsigned long long dirty_bytes;
-	unsigned long long dirty_background_bytes;
-	unsigned long long cache_bytes;
-	unsigned int dirty_writeback_centisecs;
-	unsigned int dirty_expire_centisecs;
-	unsigned int read_ahead_kb;
-	unsigned int nr_to_write;
-	unsigned int block_size;
-	unsigned int wrap_fault;
-	char *mapped;
 	struct kp_cache_options cache;
 };
 
-#define CACHE_OPTION(NAME, TYPE, HELP, ...)                                           \
-	{                                                                             \
-		.name = #NAME, .lname = #NAME, .type = TYPE,                          \
-		.off1 = offsetof(struct cache_engine_options, NAME), .help = HELP,    \
-		.category = FIO_OPT_C_ENGINE, .group = FIO_OPT_G_INVALID, __VA_ARGS__ \
-	}
+#define CACHE_OPTION(NAME, ...) OPTION(struct cache_engine_options, cache.NAME, NAME, __VA_ARGS__)
 
 #define CACHE_OPTIONS                                                                             \
 	CACHE_OPTION(dirty_bytes, FIO_OPT_STR_VAL,                                                \
@@ -50,24 +35,6 @@ struct cache_engine_options {
 		CACHE_OPTION(nr_to_write, FIO_OPT_INT,                                            \
 			     "Pages that the flusher writes of a file in a turn; default 1024",   \
 			     .def = "1024", .minval = 1)
-
-/* cache_plan - the options as the stage wants them. */
-static inline const struct kp_cache_options *cache_plan(struct cache_engine_options *o)
-{
-	o->cache = (struct kp_cache_options){
-		.dirty_bytes = o->dirty_bytes,
-		.dirty_background_bytes = o->dirty_background_bytes,
-		.cache_bytes = o->cache_bytes,
-		.dirty_writeback_centisecs = o->dirty_writeback_centisecs,
-		.dirty_expire_centisecs = o->dirty_expire_centisecs,
-		.read_ahead_kb = o->read_ahead_kb,
-		.nr_to_write = o->nr_to_write,
-		.block_size = o->block_size,
-		.mapped = o->mapped,
-		.wrap_fault = o->wrap_fault,
-	};
-	return &o->cache;
-}
 
 /*
  * cache_plan_split - the block layer below the cache: bios of 256 pages, which writeback builds

@@ -12,62 +12,52 @@ struct checksum_options {
 	char *crc32c;
 	char *raid_profile;
 	char *offload_csum;
-	char *sums;
-	unsigned long long async_threshold;
-	unsigned long long mirror_distance;
-	int sync_writers;
+	int sync_writers; /* -1: by kernel= */
 	unsigned int req_sync;
-	unsigned int raid_devices;
-	unsigned int workers;
-	unsigned int workers_threshold;
-	unsigned int mirrors;
-	unsigned int read_mirror;
 	struct kp_checksum_options stage;
 };
 
-#define OPTION(NAME, TYPE, HELP, ...)                                                 \
-	{                                                                             \
-		.name = #NAME, .lname = #NAME, .type = TYPE,                          \
-		.off1 = offsetof(struct checksum_options, NAME), .help = HELP,        \
-		.category = FIO_OPT_C_ENGINE, .group = FIO_OPT_G_INVALID, __VA_ARGS__ \
-	}
+#define CHECKSUM(FIELD, ...) OPTION(struct checksum_options, FIELD, __VA_ARGS__)
 
 static const struct fio_option options[] = {
-	OPTION(crc32c, FIO_OPT_STR_STORE,
-	       "fast: with the CPU's instructions; generic: by table, as a machine without them",
-	       .def = "fast"),
-	OPTION(async_threshold, FIO_OPT_STR_VAL,
-	       "Bytes from which policy=threshold leaves a write to the workers; default 64k",
-	       .minval = 1),
-	OPTION(sync_writers, FIO_OPT_INT,
-	       "1: O_SYNC, or an fsync that runs, keeps sums inline in the variants up to 6.1, as "
-	       "since 3.19; default 1 with kernel=3.19 to 6.1, else 0",
-	       .def = "-1", .minval = -1, .maxval = 1),
-	OPTION(offload_csum, FIO_OPT_STR_STORE,
-	       "Knob of policy=fast_inline: auto; 1: though the checksum is fast; 0: never",
-	       .def = "auto"),
-	OPTION(req_sync, FIO_OPT_BOOL,
-	       "1: bios are REQ_SYNC, as those of direct I/O; 0: as writeback's; default 1",
-	       .def = "1"),
-	OPTION(raid_profile, FIO_OPT_STR_STORE,
-	       "Decides the piece length: single, raid0, raid1, raid10, dup, raid5 or raid6",
-	       .def = "single"),
-	OPTION(raid_devices, FIO_OPT_INT,
-	       "Devices of the profile; a full stripe of raid5 and raid6 depends on it; default 4",
-	       .minval = 1, .maxval = 64),
-	OPTION(workers, FIO_OPT_INT, "Workers of a job; default min(online CPUs + 2, 8)",
-	       .minval = 1, .maxval = 64),
-	OPTION(workers_threshold, FIO_OPT_INT,
-	       "The queue's threshold: from 32 on it starts with one worker; default 16: all run",
-	       .minval = 1),
-	OPTION(mirrors, FIO_OPT_INT, "Copies that are kept; a bad one is repaired; default 1",
-	       .minval = 1, .maxval = 8),
-	OPTION(mirror_distance, FIO_OPT_STR_VAL,
-	       "Bytes from copy to copy; default the size of the file / mirrors"),
-	OPTION(read_mirror, FIO_OPT_INT, "The copy that is read first, from 0; default 0",
-	       .maxval = 7),
-	OPTION(sums, FIO_OPT_STR_STORE,
-	       "File that keeps the sums across runs, or a folder of such files; default none"),
+	CHECKSUM(crc32c, crc32c, FIO_OPT_STR_STORE,
+		 "fast: with the CPU's instructions; generic: by table, as a machine without them",
+		 .def = "fast"),
+	CHECKSUM(stage.async_threshold, async_threshold, FIO_OPT_STR_VAL,
+		 "Bytes from which policy=threshold leaves a write to the workers; default 64k",
+		 .minval = 1),
+	CHECKSUM(
+		sync_writers, sync_writers, FIO_OPT_INT,
+		"1: O_SYNC, or an fsync that runs, keeps sums inline in the variants up to 6.1, as "
+		"since 3.19; default 1 with kernel=3.19 to 6.1, else 0",
+		.def = "-1", .minval = -1, .maxval = 1),
+	CHECKSUM(offload_csum, offload_csum, FIO_OPT_STR_STORE,
+		 "Knob of policy=fast_inline: auto; 1: though the checksum is fast; 0: never",
+		 .def = "auto"),
+	CHECKSUM(req_sync, req_sync, FIO_OPT_BOOL,
+		 "1: bios are REQ_SYNC, as those of direct I/O; 0: as writeback's; default 1",
+		 .def = "1"),
+	CHECKSUM(raid_profile, raid_profile, FIO_OPT_STR_STORE,
+		 "Decides the piece length: single, raid0, raid1, raid10, dup, raid5 or raid6",
+		 .def = "single"),
+	CHECKSUM(
+		stage.raid_devices, raid_devices, FIO_OPT_INT,
+		"Devices of the profile; a full stripe of raid5 and raid6 depends on it; default 4",
+		.minval = 1, .maxval = 64),
+	CHECKSUM(stage.workers, workers, FIO_OPT_INT,
+		 "Workers of a job; default min(online CPUs + 2, 8)", .minval = 1, .maxval = 64),
+	CHECKSUM(stage.workers_threshold, workers_threshold, FIO_OPT_INT,
+		 "The queue's threshold: from 32 on it starts with one worker; default 16: all run",
+		 .minval = 1),
+	CHECKSUM(stage.mirrors, mirrors, FIO_OPT_INT,
+		 "Copies that are kept; a bad one is repaired; default 1", .minval = 1,
+		 .maxval = 8),
+	CHECKSUM(stage.mirror_distance, mirror_distance, FIO_OPT_STR_VAL,
+		 "Bytes from copy to copy; default the size of the file / mirrors"),
+	CHECKSUM(stage.read_mirror, read_mirror, FIO_OPT_INT,
+		 "The copy that is read first, from 0; default 0", .maxval = 7),
+	CHECKSUM(stage.sums, sums, FIO_OPT_STR_STORE,
+		 "File that keeps the sums across runs, or a folder of such files; default none"),
 };
 
 static const struct kp_policy *const policies[] = { &kp_checksum_policy, NULL };
@@ -126,16 +116,8 @@ static int checksum_plan(const struct kp_engine_options *common, struct kp_plan 
 
 	if (ret)
 		return ret;
-	o->stage.async_threshold = o->async_threshold;
-	o->stage.mirror_distance = o->mirror_distance;
 	o->stage.sync_writers = has_sync_writers(o);
 	o->stage.writeback = !o->req_sync;
-	o->stage.raid_devices = o->raid_devices;
-	o->stage.workers = o->workers;
-	o->stage.workers_threshold = o->workers_threshold;
-	o->stage.mirrors = o->mirrors;
-	o->stage.read_mirror = o->read_mirror;
-	o->stage.sums = o->sums;
 	return kp_plan_policy(plan, &kp_checksum_policy, common->policy, common->kernel, &o->stage,
 			      why, why_size);
 }

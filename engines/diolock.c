@@ -8,21 +8,13 @@
 
 struct diolock_options {
 	struct kp_engine_options common;
-	char *rwsem;
 	struct kp_diolock_options stage;
 };
 
 static const struct fio_option options[] = {
-	{
-		.name = "rwsem",
-		.lname = "Behaviour of the lock",
-		.type = FIO_OPT_STR_STORE,
-		.off1 = offsetof(struct diolock_options, rwsem),
-		.help = "The rw_semaphore of kernel 4.9, 5.3 or 5.11; default that of kernel= or "
-			"of the variant",
-		.category = FIO_OPT_C_ENGINE,
-		.group = FIO_OPT_G_INVALID,
-	},
+	OPTION(struct diolock_options, stage.rwsem, rwsem, FIO_OPT_STR_STORE,
+	       "The rw_semaphore of kernel 4.9, 5.3 or 5.11; default that of kernel= or of the "
+	       "variant"),
 };
 
 static const struct kp_policy *const policies[] = { &kp_diolock_policy, NULL };
@@ -32,7 +24,6 @@ static int diolock_plan(const struct kp_engine_options *common, struct kp_plan *
 {
 	struct diolock_options *o = (struct diolock_options *)common;
 
-	o->stage.rwsem = o->rwsem;
 	o->stage.kernel = common->kernel;
 	return kp_plan_policy(plan, &kp_diolock_policy, common->policy, common->kernel, &o->stage,
 			      why, why_size);

@@ -7,23 +7,16 @@
 
 struct split_options {
 	struct kp_engine_options common;
-	unsigned int adjacent_pages;
 	struct kp_split_options stage;
 	struct kp_plug_options plug;
 };
 
 static const struct fio_option options[] = {
-	{
-		.name = "adjacent_pages",
-		.lname = "Adjoining pages are adjacent in memory",
-		.type = FIO_OPT_BOOL,
-		.off1 = offsetof(struct split_options, adjacent_pages),
-		.help = "Pages that adjoin in the buffer count as one segment, as in a huge page "
-			"(iomem=mmaphuge); default 0: every page is a segment",
-		.def = "0",
-		.category = FIO_OPT_C_ENGINE,
-		.group = FIO_OPT_G_INVALID,
-	},
+	/* fio stores a boolean into off2 as well. */
+	OPTION(struct split_options, stage.adjacent_pages, adjacent_pages, FIO_OPT_BOOL,
+	       "Pages that adjoin in the buffer count as one segment, as in a huge page "
+	       "(iomem=mmaphuge); default 0: every page is a segment",
+	       .off2 = offsetof(struct split_options, plug.adjacent_pages), .def = "0"),
 };
 
 static const struct kp_policy *const policies[] = { &kp_split_policy, NULL };
@@ -31,9 +24,8 @@ static const struct kp_policy *const policies[] = { &kp_split_policy, NULL };
 static int split_plan(const struct kp_engine_options *common, struct kp_plan *plan, char *why,
 		      size_t why_size)
 {
-	struct split_options *o = (struct split_options *)common;
+	const struct split_options *o = (const struct split_options *)common;
 
-	o->stage.adjacent_pages = o->plug.adjacent_pages = o->adjacent_pages;
 	plan->plug_options = &o->plug;
 	return kp_plan_policy(plan, &kp_split_policy, common->policy, common->kernel, &o->stage,
 			      why, why_size);
