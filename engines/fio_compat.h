@@ -52,11 +52,6 @@ static inline bool kp_fio_gate(const char *engine)
  * Engine flags of one job. fio keeps them in td->flags, beside its own; the ops are shared by all
  * jobs that use the engine and stay untouched.
  */
-static inline int kp_fio_flags(const struct thread_data *td)
-{
-	return (int)((td->flags >> TD_ENG_FLAG_SHIFT) & TD_ENG_FLAG_MASK);
-}
-
 static inline void kp_fio_set_flags(struct thread_data *td, int flags)
 {
 	td->flags |= (unsigned long long)flags << TD_ENG_FLAG_SHIFT;
