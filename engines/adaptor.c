@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * The only code between fio and the pipeline. fio's conventions end here: an io_u becomes a
- * kp_io, positive error numbers become negative ones.
+ * The adaptor is the only code between fio and the pipeline. It turns an io_u into a kp_io, and
+ * the pipeline's negative error numbers into fio's positive ones.
  *
- * A job is synchronous (FIO_SYNCIO, ended inside queue) on the psync backend, and on a null device
- * that completes in submission; it is asynchronous otherwise.
+ * A job is synchronous (FIO_SYNCIO: queue() completes the I/O) on the psync backend, and on a null
+ * device that completes in submission. Every other job is asynchronous.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -16,13 +16,13 @@
 #define MAX_OPTIONS	 96
 #define POLICY_HELP_SIZE 1536
 
-/* What is done seldom stays out of the functions that run for each I/O, and out of their frames. */
+/* Rare work stays out of the functions that run for each I/O, and out of their stack frames. */
 #define NOINLINE __attribute__((noinline))
 
 static const struct kp_engine *engine;
 static struct kp_arena *arena;
 
-/* One thread_data: its pipeline and what it queued since the last commit. */
+/* struct job - the pipeline of one thread_data, and the io_us it queued since the last commit. */
 struct job {
 	struct kp_pipeline *pipeline;
 	struct kp_counter_slot *slot;
@@ -31,7 +31,7 @@ struct job {
 	bool told_alignment;
 	struct io_u **queued;
 	unsigned int nr_queued;
-	/* A worker of io_submit_mode=offload: the files of its job, opened for its own pipeline. */
+	/* A worker of io_submit_mode=offload opens the files of its job for its own pipeline. */
 	struct worker_file *files;
 	unsigned int nr_files;
 };
@@ -62,7 +62,7 @@ static bool is_null(const struct kp_engine_options *o)
 	return kp_backend_caps(o->device.backend) & KP_BACKEND_NO_FILE;
 }
 
-/* Does the job complete inside queue()? */
+/* Does queue() complete the I/Os of this job? */
 static bool is_synchronous(const struct thread_data *td)
 {
 	const struct kp_engine_options *o = td->eo;
@@ -74,7 +74,7 @@ static bool is_synchronous(const struct thread_data *td)
 	return td->o.iodepth == 1;
 }
 
-/* Fill in what follows from other options. */
+/* Fill in the fields that follow from other options. */
 static void derive_device(const struct thread_data *td, struct kp_device_config *device)
 {
 	const struct kp_engine_options *o = td->eo;
@@ -89,7 +89,8 @@ static void derive_device(const struct thread_data *td, struct kp_device_config 
 }
 
 /*
- * The plug stands at the end of every plan. plug=NAME may name another kernel's than kernel= does.
+ * Add the plug, which is the last stage of every plan. plug=NAME may name the plug of another
+ * kernel than kernel= does.
  */
 static int plan_plug(const struct kp_engine_options *o, struct kp_plan *plan, char *why,
 		     size_t size)
@@ -103,7 +104,7 @@ static int plan_plug(const struct kp_engine_options *o, struct kp_plan *plan, ch
 			      plan->plug_options, why, size);
 }
 
-/* Can counters=FILE be written at the end of the run? */
+/* Can report() write counters=FILE at the end of the run? */
 static int check_counters(const char *output, char *why, size_t size)
 {
 	const char *slash = strrchr(output, '/');
@@ -130,10 +131,7 @@ static int check_counters(const char *output, char *why, size_t size)
 	return -EINVAL;
 }
 
-/*
- * What fio would go about in its own way: it unlinks and lays out what is too short, and makes a
- * file of a device that is not there.
- */
+/* Reject paths where fio would unlink the file or create a regular file for a missing device. */
 static int check_file(const struct thread_data *td, const char *path, char *why, size_t size)
 {
 	struct stat st;
@@ -147,7 +145,7 @@ static int check_file(const struct thread_data *td, const char *path, char *why,
 	}
 	if (errno == ENOENT && td->o.allow_create && !read_only && strncmp(path, "/dev/", 5))
 		return 0;
-	snprintf(why, size, "filename=%s: %s, make it first", path, strerror(errno));
+	snprintf(why, size, "filename=%s: %s, create it first", path, strerror(errno));
 	return -ENOENT;
 }
 
@@ -162,7 +160,7 @@ static int check_files(const struct thread_data *td, char *why, size_t size)
 	return ret;
 }
 
-/* What can be wrong with options, before any file is touched. */
+/* Check the options before fio or the pipeline touches any file. */
 static int check_options(const struct thread_data *td, char *why, size_t size)
 {
 	const struct kp_engine_options *o = td->eo;
@@ -179,13 +177,13 @@ static int check_options(const struct thread_data *td, char *why, size_t size)
 	if (is_null(o) && !o->device.null.memory_backed && td->o.verify != VERIFY_NONE &&
 	    td->o.verify != VERIFY_NULL) {
 		snprintf(why, size,
-			 "verify= on backend=null: it keeps no data, give null_memory_backed=1");
+			 "verify= on backend=null: the device keeps no data, give "
+			 "null_memory_backed=1");
 		return -EINVAL;
 	}
 	if (is_null(o) && td->o.size_percent && !td->o.file_size_low) {
 		snprintf(why, size,
-			 "size=%u%% on backend=null: it has no size to take a part of, give "
-			 "size= in bytes",
+			 "size=%u%% on backend=null: the device has no size, give size= in bytes",
 			 td->o.size_percent);
 		return -EINVAL;
 	}
@@ -204,7 +202,7 @@ static int make_plan(struct thread_data *td, struct kp_plan *plan, char *why, si
 	return ret ? ret : plan_plug(td->eo, plan, why, size);
 }
 
-/* The variant of the engine's own policy. */
+/* Return the name of the variant of the engine's own policy. */
 static const char *planned_variant(const struct kp_plan *plan)
 {
 	bool planned = plan->nr_stages && plan->stages[0].policy != &kp_plug_policy;
@@ -227,7 +225,10 @@ static struct kp_counter_slot *fill_slot(const struct thread_data *td, const str
 	return slot;
 }
 
-/* A slot counts from when it has a job, which a worker of offload does not know from the start. */
+/*
+ * Name the engine and the job of a slot; the reports skip a slot without an engine. An offload
+ * worker learns its job only from its first I/O.
+ */
 static void publish_slot(struct kp_counter_slot *slot, const struct thread_data *job)
 {
 	slot->job_number = job->thread_number;
@@ -237,8 +238,9 @@ static void publish_slot(struct kp_counter_slot *slot, const struct thread_data 
 /* ---- hooks: set-up ------------------------------------------------------------------------- */
 
 /*
- * In the parent, before files are laid out. fio leaves the sizes of files to an engine with this
- * hook; for a null device there is no file, so that none is looked for or made.
+ * fio calls this in the parent before it lays out files. An engine with this hook must set the
+ * sizes of the files itself. A null device has no file, so the hook neither looks for one nor
+ * creates one.
  */
 static int adaptor_setup(struct thread_data *td)
 {
@@ -283,7 +285,10 @@ static int adaptor_get_file_size(struct thread_data *td, struct fio_file *f)
 	return generic_get_file_size(td, f);
 }
 
-/* Jobs with the same files from the same offsets on touch the same data: a hash (FNV-1a) of these. */
+/*
+ * Hash (FNV-1a) the files of a job and the offsets at which it starts. Jobs with the same hash
+ * touch the same data.
+ */
 static uint64_t data_id(const struct thread_data *td)
 {
 	uint64_t hash = 0xcbf29ce484222325ull;
@@ -317,7 +322,7 @@ static int create_pipeline(struct thread_data *td, struct job *job)
 	int ret = make_plan(td, &plan, why, sizeof(why));
 
 	if (ret)
-		return ret; /* not here: set-up has asked the same */
+		return ret; /* cannot happen: adaptor_setup() made the same plan */
 	config.nr_stages = plan.nr_stages;
 	derive_device(td, &config.device);
 	config.slot = job->slot = fill_slot(td, &plan);
@@ -329,10 +334,11 @@ static int create_pipeline(struct thread_data *td, struct job *job)
 }
 
 /*
- * fio (3.33) frees the options of a job in the parent once it has forked it, and again at the end
- * unless the job has said, in memory that both see, that they are gone. A job that was killed has
- * not, and fio would crash before the counters are written. From here on they are ours. Offload
- * workers take them from their job, though.
+ * fio (3.33) frees the options of a job in the parent after it forked the job. It frees them
+ * again at the end, unless the job cleared td->eo, which both processes share. A killed job never
+ * clears it, and fio would crash before report() writes the counters. So the adaptor clears
+ * td->eo here, and the job keeps its copy of the options. Offload workers take td->eo from their
+ * job, which must keep it.
  */
 static void keep_options(struct thread_data *td)
 {
@@ -340,7 +346,10 @@ static void keep_options(struct thread_data *td)
 		td->eo = NULL;
 }
 
-/* A null device ends nowhere: as fio does with its own, the job's range is what there is. */
+/*
+ * A null device has no end. The files are as large as the range of the job, as with fio's own null
+ * engine.
+ */
 static void size_null_files(struct thread_data *td)
 {
 	struct fio_file *f;
@@ -382,7 +391,7 @@ static int adaptor_post_init(struct thread_data *td)
 {
 	struct job *job = td->io_ops_data;
 
-	/* Not before: where init says so fio prints a note, into its JSON as well. */
+	/* fio prints a note, also into its JSON output, if init() already sets this flag. */
 	if (job->synchronous)
 		kp_fio_set_flags(td, FIO_SYNCIO);
 	if (td->orig_buffer)
@@ -411,7 +420,10 @@ static int adaptor_io_u_init(struct thread_data *td, struct io_u *io_u)
 	struct kp_io *io = aligned_alloc(64, (sizeof(*io) + 63) / 64 * 64);
 
 	(void)td;
-	/* fio calls io_u_free all the same, and engine_data shares its memory with index. */
+	/*
+	 * fio calls io_u_free() even if this function fails. engine_data is in a union with fio's
+	 * index, so it must be set in any case.
+	 */
 	io_u->engine_data = io;
 	if (!io)
 		return 1;
@@ -433,7 +445,7 @@ static int open_flags(const struct thread_data *td, const struct fio_file *f)
 {
 	int flags = td->o.sync_io | (td->o.odirect ? O_DIRECT : 0);
 
-	/* A reader makes its file if create_on_open asks it to. */
+	/* With create_on_open, a reader creates its file, too. */
 	if ((td_write(td) || td->o.create_on_open) && f->filetype == FIO_TYPE_FILE &&
 	    td->o.allow_create)
 		flags |= O_CREAT;
@@ -446,7 +458,7 @@ static int adaptor_open_file(struct thread_data *td, struct fio_file *f)
 	struct kp_file *file;
 	int ret;
 
-	/* In the parent, for the size of a block device: there is no pipeline yet. */
+	/* The parent, which has no pipeline, opens a block device to learn its size. */
 	if (!job)
 		return generic_open_file(td, f);
 	ret = kp_file_open(job->pipeline, f->file_name, open_flags(td, f), f->real_file_size,
@@ -454,7 +466,7 @@ static int adaptor_open_file(struct thread_data *td, struct fio_file *f)
 	if (ret) {
 		char what[256];
 
-		if (ret != -EINVAL && ret != -EBUSY) /* then the library has said why */
+		if (ret != -EINVAL && ret != -EBUSY) /* the library logs these two */
 			log_err("kpolicy: %s: job %s: filename=%s: cannot be opened%s: %s\n",
 				engine->name, td->o.name, f->file_name,
 				td_write(td) || td_trim(td) ? " for writing" : "", strerror(-ret));
@@ -480,7 +492,7 @@ static int adaptor_close_file(struct thread_data *td, struct fio_file *f)
 	return -ret;
 }
 
-/* What stages keep, and what others left in the kernel's own cache, is fio's to drop. */
+/* Drop the clean pages of the stages, and those in the kernel's own page cache. */
 static int adaptor_invalidate(struct thread_data *td, struct fio_file *f)
 {
 	(void)td;
@@ -511,7 +523,7 @@ static enum kp_op op_of(enum fio_ddir ddir)
 	}
 }
 
-/* Of a read or write: their numbers are ours. */
+/* Reads and writes have the same numbers in fio and in the library. */
 static enum kp_op op_of_data(enum fio_ddir ddir)
 {
 	_Static_assert((int)DDIR_READ == KP_OP_READ && (int)DDIR_WRITE == KP_OP_WRITE, "numbers");
@@ -519,8 +531,9 @@ static enum kp_op op_of_data(enum fio_ddir ddir)
 }
 
 /*
- * fio opens files in the thread_data of the job alone; its workers get I/Os on them. A file belongs
- * to one pipeline: a worker opens it again when it first meets it, and closes it with the pipeline.
+ * fio opens files only in the thread_data of the job, and hands I/Os on these files to the
+ * offload workers. A file belongs to one pipeline, so a worker opens the file again for its first
+ * I/O on it. kp_pipeline_destroy() closes the file.
  */
 static int worker_file(struct thread_data *td, struct fio_file *f, struct kp_file **file)
 {
@@ -561,7 +574,7 @@ static void prepare(struct kp_io *io, struct kp_file *file, const struct io_u *i
 	}
 }
 
-/* The usual cause of EINVAL, said once. */
+/* Log the usual cause of EINVAL, once per job. */
 static void tell_alignment(struct job *job, const struct io_u *io_u)
 {
 	struct kp_file *file = FILE_ENG_DATA(io_u->file);
@@ -570,7 +583,7 @@ static void tell_alignment(struct job *job, const struct io_u *io_u)
 	if (job->told_alignment || !((io_u->offset | io_u->xfer_buflen) % block))
 		return;
 	job->told_alignment = true;
-	log_err("kpolicy: %s: %s: offset %llu length %llu: direct I/O goes by blocks of %u, "
+	log_err("kpolicy: %s: %s: offset %llu length %llu: direct I/O needs whole blocks of %u, "
 		"change bs=, offset= or blockalign=\n",
 		engine->name, io_u->file->file_name, (unsigned long long)io_u->offset,
 		(unsigned long long)io_u->xfer_buflen, block);
@@ -586,7 +599,7 @@ static NOINLINE void set_failed(struct job *job, struct io_u *io_u, const struct
 		tell_alignment(job, io_u);
 }
 
-/* td_io_queue() has cleared the result of the io_u. */
+/* td_io_queue() has cleared error and resid of the io_u. */
 static void set_result(struct job *job, struct io_u *io_u, const struct kp_io *io)
 {
 	if (kp_io_error(io) || kp_io_resid(io))
@@ -615,7 +628,7 @@ static int adaptor_commit(struct thread_data *td)
 	return 0;
 }
 
-/* A read or write that failed, or that the end of the file cut short. */
+/* Set the result of a read or write that failed, or that the end of the file cut short. */
 static NOINLINE enum fio_q_status transfer_failed(struct job *job, struct io_u *io_u, ssize_t ret)
 {
 	if (ret >= 0) {
@@ -628,7 +641,7 @@ static NOINLINE enum fio_q_status transfer_failed(struct job *job, struct io_u *
 	return FIO_Q_COMPLETED;
 }
 
-/* A read or write of a synchronous job. */
+/* Do a read or write of a synchronous job. */
 static NOINLINE enum fio_q_status transfer(struct job *job, struct io_u *io_u, struct kp_file *file)
 {
 	ssize_t ret = kp_transfer(file, io_u->xfer_buf, io_u->xfer_buflen, io_u->offset,
@@ -639,7 +652,7 @@ static NOINLINE enum fio_q_status transfer(struct job *job, struct io_u *io_u, s
 	return transfer_failed(job, io_u, ret);
 }
 
-/* A read or write of an asynchronous job. */
+/* Submit a read or write of an asynchronous job. */
 static NOINLINE enum fio_q_status submit(struct job *job, struct io_u *io_u, struct kp_file *file)
 {
 	struct kp_io *io = io_u->engine_data;
@@ -652,7 +665,7 @@ static NOINLINE enum fio_q_status submit(struct job *job, struct io_u *io_u, str
 	return FIO_Q_QUEUED;
 }
 
-/* fio syncs the range that was written since the last sync. Nothing written: nothing to do. */
+/* fio syncs the range that it wrote since the last sync. Is there nothing to sync? */
 static bool is_empty_range(const struct io_u *io_u)
 {
 	const struct fio_file *f = io_u->file;
@@ -661,8 +674,8 @@ static bool is_empty_range(const struct io_u *io_u)
 }
 
 /*
- * Neither a read nor a write. fio looks at the error of a sync only where queue() completes the
- * sync. Its own asynchronous engines do trims inside queue() as well, and its bookkeeping of verify
+ * Do a sync or a trim inside queue(). fio looks at the error of a sync only if queue() completes
+ * the sync. fio's own asynchronous engines do trims inside queue() as well, and fio's verify code
  * relies on that.
  */
 static NOINLINE enum fio_q_status sync_or_trim(struct thread_data *td, struct io_u *io_u,
@@ -671,7 +684,7 @@ static NOINLINE enum fio_q_status sync_or_trim(struct thread_data *td, struct io
 	struct job *job = td->io_ops_data;
 	struct kp_io *io = io_u->engine_data;
 
-	/* As fio's own engines: fio then commits, and reaps, before it comes with the trim again. */
+	/* As in fio's own engines: fio commits and reaps before it queues the trim again. */
 	if (io_u->ddir == DDIR_TRIM && job->nr_queued)
 		return FIO_Q_BUSY;
 	if (job->nr_queued)
@@ -698,7 +711,7 @@ static inline enum fio_q_status queue_to(struct thread_data *td, struct io_u *io
 	return job->synchronous ? transfer(job, io_u, file) : submit(job, io_u, file);
 }
 
-/* An io_u that a worker got from its job. */
+/* Queue an io_u that an offload worker got from its job. */
 static NOINLINE enum fio_q_status queue_for_job(struct thread_data *td, struct io_u *io_u)
 {
 	struct kp_file *file;
@@ -718,7 +731,7 @@ static int adaptor_getevents(struct thread_data *td, unsigned int min, unsigned 
 {
 	struct job *job = td->io_ops_data;
 
-	/* An I/O may end before it is committed, and must have its issue time by then. */
+	/* adaptor_commit() sets the issue times, which fio reads when it reaps an I/O. */
 	if (job->nr_queued)
 		adaptor_commit(td);
 	return kp_reap(job->pipeline, min, max, t);
@@ -739,7 +752,7 @@ static struct io_u *adaptor_event(struct thread_data *td, int event)
 #define COMMON(FIELD, ...) OPTION(struct kp_engine_options, FIELD, __VA_ARGS__)
 
 static const struct fio_option common_options[] = {
-	/* The help of these two comes from the policies' tables. */
+	/* collect_options() makes the help of these two from the tables of the policies. */
 	COMMON(policy, policy, FIO_OPT_STR_STORE, NULL),
 	COMMON(plug, plug, FIO_OPT_STR_STORE, NULL),
 	COMMON(kernel, kernel, FIO_OPT_STR_STORE,
@@ -789,7 +802,10 @@ static const struct fio_option common_options[] = {
 
 static struct fio_option all_options[MAX_OPTIONS];
 
-/* "clone (54efd50bfd87, kernel 4.3-rc1): what it does; ...; none: @none; default @standard" */
+/*
+ * Write the help of a policy: "clone (54efd50bfd87, kernel 4.3-rc1): summary; ...; none: @none;
+ * default @standard".
+ */
 static const char *policy_help(const struct kp_policy *policy, const char *none,
 			       const char *standard, char *help)
 {
@@ -834,7 +850,7 @@ static void collect_options(void)
 
 static pid_t loaded_in;
 
-/* Whose counters are shown: the engine's policies, and the plug. */
+/* The reports show the counters of these policies: the engine's, and the plug. */
 static const struct kp_policy *counted[KP_PLAN_STAGES + 1];
 
 static void collect_counted(void)
@@ -858,7 +874,10 @@ static int write_counters(const char *output, void *arg)
 	return 0;
 }
 
-/* In the parent, after fio's own summary; forked jobs leave by _exit() and never come here. */
+/*
+ * The parent calls this at exit, after fio printed its summary. Forked jobs leave by _exit() and
+ * never call it.
+ */
 static void report(void)
 {
 	if (getpid() != loaded_in)
@@ -894,7 +913,7 @@ struct ioengine_ops *kp_adaptor_ops(const struct kp_engine *which)
 	int ret;
 
 	if (engine)
-		return &ops; /* fio asks again for every job */
+		return &ops; /* fio calls get_ioengine() for every job */
 	ret = kp_arena_create(&arena, 0);
 	if (ret) {
 		fprintf(stderr,

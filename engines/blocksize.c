@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * blocksize: the block size that a block device starts with. 5ff9f19231a0 (5.9) made it the
- * logical block, 512 bytes mostly, and buffered writes became a bio of 512 bytes each; 8dc932d3e8af
- * took that back.
+ * blocksize: the initial block size of a block device. 5ff9f19231a0 (5.9) set it to the logical
+ * block size, mostly 512 bytes, and buffered writes were submitted as bios of 512 bytes.
+ * 8dc932d3e8af reverted that.
  */
 #include "cache_options.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The options of the page cache, which the engines of the buffered policies share. */
+/* The engines of the buffered policies share these options of the page cache. */
 #ifndef KP_CACHE_OPTIONS_H
 #define KP_CACHE_OPTIONS_H
 
@@ -37,9 +37,9 @@ struct cache_engine_options {
 			     .def = "1024", .minval = 1)
 
 /*
- * cache_plan_split - the block layer below the cache: bios of 256 pages, which writeback builds
- * today, are split at the queue limits, as kernel= did it, else as 6.1. Older variants build their
- * bios to the limits.
+ * cache_plan_split - add the split stage, which is the block layer below the page cache. It splits
+ * bios of up to 256 pages at the queue limits, as the kernel of kernel= did, or else as 6.1 does.
+ * Variants of writeback that build their bios to the limits give it nothing to split.
  */
 static inline int cache_plan_split(const struct kp_engine_options *common, struct kp_plan *plan,
 				   char *why, size_t why_size)

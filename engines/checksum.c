@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * checksum: who computes the CRC32C sums of a btrfs direct write. eaf25d933e64 left them to
- * workers; 1ae399382512 computes those of unsplit writes inline; a patch of 2015 sent large ones
- * back to the workers; since 6.5 (da023618076a) a fast checksum is computed inline. The sums are
- * kept, and verified on reads.
+ * checksum: which task computes the CRC32C sums of a btrfs direct write. eaf25d933e64 gave all
+ * sums to workers. 1ae399382512 computes the sums of an unsplit write inline. A patch of 2015
+ * gave large writes to the workers again. Since 6.5 (da023618076a), a fast checksum is computed
+ * inline. The engine keeps the sums, and verifies them on reads.
  */
 #include "adaptor.h"
 
@@ -62,7 +62,7 @@ static const struct fio_option options[] = {
 
 static const struct kp_policy *const policies[] = { &kp_checksum_policy, NULL };
 
-/* Which of @names is @value? -1: none. */
+/* Return the index of @value in @names, or -1 with one line in @why. */
 static int choose(const char *option, const char *value, const char *const *names, char *why,
 		  size_t why_size)
 {
@@ -98,7 +98,10 @@ static int take_names(struct checksum_options *o, char *why, size_t why_size)
 	return 0;
 }
 
-/* sync_writers came with 3.19's kernels, as far as their source was read, and went with 6.5. */
+/*
+ * The source of 3.19 has sync_writers; no older source was read. 6.5 removed it, so its rows
+ * ignore the option.
+ */
 static bool has_sync_writers(const struct checksum_options *o)
 {
 	const char *kernel = o->common.kernel;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * diolock: how the inode is locked around direct I/O. 16c54688592c (4.9) made ext4's direct reads
- * take i_rwsem shared and keep it until they have completed; 5.6 made overwrites shared as well.
- * The lock behaves as the rw_semaphore of its kernel.
+ * diolock: how the inode is locked around direct I/O. Since 16c54688592c (4.9), ext4's direct
+ * reads take i_rwsem shared and hold it until they complete. Since 5.6, overwrites take it shared
+ * as well. The lock behaves as the rw_semaphore of its kernel does.
  */
 #include "adaptor.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The differences between fio releases, and the gate that keeps an engine away from a fio whose
- * headers it was not compiled with. Nothing else in engines/ looks at FIO_IOOPS_VERSION.
+ * This header hides the differences between fio releases. Its gate refuses a fio whose version is
+ * not that of the headers which the engine was compiled with.
  */
 #ifndef KP_FIO_COMPAT_H
 #define KP_FIO_COMPAT_H
@@ -16,15 +16,16 @@
 #include "fio.h"
 
 /*
- * What fio looks up in an engine that has no symbol `ioengine`. *ops is NULL when fio calls; an
- * engine that leaves it so is refused.
+ * fio calls this function of an engine that has no symbol `ioengine`. *ops is NULL before the
+ * call. fio refuses the engine if *ops is NULL after the call.
  */
 void get_ioengine(struct ioengine_ops **ops) __attribute__((visibility("default")));
 
 /*
- * Is the fio that loads us the one whose headers we were compiled with? FIO_IOOPS_VERSION cannot
- * tell: releases share a number and differ in layout. Must be asked before any field of fio's is
- * read. Says in one line, once per process, what does not fit and what to do.
+ * Is the fio that loads this engine the one whose headers the engine was compiled with?
+ * FIO_IOOPS_VERSION does not tell: releases with the same number differ in the layout of their
+ * structs. Call this before anything reads a struct of fio. If the versions differ, it prints one
+ * line with the remedy, once per process.
  */
 static inline bool kp_fio_gate(const char *engine)
 {
@@ -49,8 +50,8 @@ static inline bool kp_fio_gate(const char *engine)
 }
 
 /*
- * Engine flags of one job. fio keeps them in td->flags, beside its own; the ops are shared by all
- * jobs that use the engine and stay untouched.
+ * Set engine flags of one job. fio keeps them in td->flags, beside its own flags. All jobs of the
+ * engine share the ops, so the flags of the ops must not change.
  */
 static inline void kp_fio_set_flags(struct thread_data *td, int flags)
 {
@@ -58,9 +59,9 @@ static inline void kp_fio_set_flags(struct thread_data *td, int flags)
 }
 
 /*
- * Up to 3.33 at least, the path of an external engine points into memory that fio has freed by the
- * time the workers of io_submit_mode=offload load it again. Give the job a copy of its own; fio
- * releases that mend this free it.
+ * In fio 3.33 and before, the path of an external engine points into memory that fio frees before
+ * the workers of io_submit_mode=offload load the engine again. Give the job a copy of the path. A
+ * fio release without this bug frees the copy.
  */
 static inline void kp_fio_keep_path(struct thread_data *td)
 {

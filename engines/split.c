@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * split: how bios are cut at the queue limits. 54efd50bfd87 (4.3-rc1) cut large bios and copied
- * the rest of the vector each time; 52cc6eead909 shares it; 4.2 built bios to fit.
+ * split: how bios are split at the queue limits. 4.2 built each bio to fit the limits.
+ * 54efd50bfd87 (4.3-rc1) split large bios, and copied the remaining vector for each split. Since
+ * 52cc6eead909 both halves share the vector.
  */
 #include "adaptor.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * writeback: when ext4's writeback of a file stops. 4e7ea81db5 (3.11) tests its budget after it
- * has taken a page, so that once it is spent every round writes one page more; aeac589a74b9 (3.13)
- * tests before.
+ * writeback: where ext4 ends the writeback of a file. 4e7ea81db5 (3.11) tests nr_to_write after it
+ * took a page, so each further round writes one page although the budget is spent. aeac589a74b9
+ * (3.13) tests it before.
  */
 #include "cache_options.h"
 
