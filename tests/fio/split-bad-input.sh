@@ -40,7 +40,7 @@ fios() {
 }
 
 ours 'policy=clowne:.*clone.*none' --policy=clowne
-ours 'kernel=3\.10:.*4\.2.*6\.19' --kernel=3.10
+ours 'kernel=3\.10:.*4\.2.*7\.3' --kernel=3.10
 ours 'kernel=5\.4-rcx:' --kernel=5.4-rcx
 ours 'policy=clone kernel=5\.4:' --policy=clone --kernel=5.4
 ours 'backend=floppy:.*libaio.*null' --backend=floppy
